@@ -31,6 +31,7 @@ BENCHES = (
     "mcp_endpoints",
     "http_calls",
     "http_load",
+    "http_reads",
 )
 ON_DEMAND = ("phases", "long_log", "log_commands", "openapi_import")
 REPORT = Path("build/bench.json")

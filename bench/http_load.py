@@ -90,14 +90,14 @@ def _memory(server: Server) -> int:
 
 
 def _call_times(server: Server, count: int) -> list[float]:
-    return _times(server, "bench.echo", count, status=200)
+    return call_times(server, "bench.echo", count, status=200)
 
 
 def _start_waiting(server: Server, count: int) -> None:
-    _times(server, "bench.send", count, status=202)
+    call_times(server, "bench.send", count, status=202)
 
 
-def _times(server: Server, tool: str, count: int, *, status: int) -> list[float]:
+def call_times(server: Server, tool: str, count: int, *, status: int) -> list[float]:
     """Return the seconds of calls on one connection.
 
     Raises:

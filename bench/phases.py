@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from typing import cast
 
-from agenttool.pipeline import run
+from agenttool.call import run
 from bench.contestants.ours import opened
 from bench.figure import Absent, Figure, compare
 from bench.harness import Settings

@@ -21,7 +21,7 @@ from typing import Annotated
 from pydantic import Field
 
 from agenttool import Context, Runtime, Sensitive, ToolCall, tool
-from agenttool.pipeline.arguments import MAX_INPUT_BYTES, MAX_INPUT_VALUES
+from agenttool.call.plan import MAX_INPUT_BYTES, MAX_INPUT_VALUES
 from agenttool.records import Json, JsonObject
 from agenttool.results.jsonable import MAX_DEPTH, MAX_TEXT_CHARS, MAX_VALUES
 

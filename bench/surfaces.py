@@ -6,8 +6,8 @@ from functools import partial
 from agenttool.catalog.catalog import Catalog
 from agenttool.catalog.filters import Situation
 from agenttool.catalog.surface import SurfaceRequest
-from agenttool.catalog.surface_record import SurfaceDetails, build_surface_record
-from agenttool.catalog.visibility import VisibilityOptions, decide_visibility
+from agenttool.catalog.surface_record import build_surface_record
+from agenttool.catalog.visibility import decide_visibility
 from agenttool.ports.surfacing import Role, SurfacePolicy
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import JsonObject, SurfaceId, Timestamp, ToolSurface
@@ -84,15 +84,14 @@ def _changed(catalog: Catalog, tool: DeclaredTool) -> ToolSurface:
 
 def _surface(catalog: Catalog, situation: Situation) -> ToolSurface:
     policy = SurfacePolicy()
-    visibility = decide_visibility(catalog.snapshot(), situation, VisibilityOptions(policy=policy))
-    details = SurfaceDetails(
+    return build_surface_record(
+        decide_visibility(catalog.snapshot(), situation, policy=policy),
         surface_id=SurfaceId("srf_1"),
         created_at=Timestamp("2026-05-08T00:00:00Z"),
         request=SurfaceRequest(),
         situation=situation,
         policy=policy,
     )
-    return build_surface_record(visibility, details)
 
 
 def _listed(tools: list[DeclaredTool]) -> object:

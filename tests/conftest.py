@@ -23,8 +23,8 @@ from agenttool.schema.compile import Checker
 from write_schemas import SCHEMA_FILES
 
 # Properties are about what happens, not about how long it takes: a loaded machine must not fail them.
-# `make soak` runs the same properties with many more examples.
-for profile, examples in (("project", 25), ("soak", 300)):
+# `make soak` runs the same properties with more examples, and `make versions` with fewer.
+for profile, examples in (("brief", 5), ("project", 25), ("soak", 75)):
     settings.register_profile(
         profile, deadline=None, max_examples=examples, suppress_health_check=[HealthCheck.too_slow], print_blob=True
     )
@@ -52,7 +52,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 quick_uvicorn.install()
 warm_start.install()
 
-pytest_plugins = ["agenttool.conformance.pytest_plugin"]
+pytest_plugins = ["requirement_marks"]
 
 BOUND_S = 180
 """The time limit of a test in seconds; slow tests have ten times as long."""

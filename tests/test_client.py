@@ -9,10 +9,9 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from served_runtime import Served
+from served_runtime import SCAN, Served
 
-from agenttool import client
-from agenttool.client import AsyncClient, Client, json_value, result_of
+from agenttool.client import AsyncClient, Client, client, json_value, repeats, result_of
 from agenttool.errors import ConfigError, GatewayError
 
 BOUND_S = 60
@@ -58,7 +57,7 @@ def answering(*replies):
 @pytest.fixture
 def quick(monkeypatch):
     """Repeat requests without a delay."""
-    monkeypatch.setattr(client, "FIRST_DELAY_S", 0.0)
+    monkeypatch.setattr(repeats, "FIRST_DELAY_S", 0.0)
 
 
 def public(kind):
@@ -122,6 +121,51 @@ def test_an_approval_is_answered_as_it_was_shown(served):
         assert forbidden.value.status == 403
 
 
+def test_stored_bytes_of_a_result_are_fetched_whole_and_in_part(served):
+    with Client(served.url) as gateway:
+        detail = gateway.get(gateway.call("files.scan").invocation_id)
+        (stored,) = [each for each in detail.payloads if each.media_type == "image/png"]
+        assert gateway.payload(detail.invocation_id, stored.digest) == SCAN
+        assert gateway.payload(detail.invocation_id, stored.digest, start=8, length=4) == SCAN[8:12]
+        assert gateway.payload(detail.invocation_id, stored.digest, start=8) == SCAN[8:]
+        with pytest.raises(GatewayError, match="has no stored output"):
+            gateway.payload(detail.invocation_id, "sha256:0")
+        for start, length in ((0, 0), (-5, 3)):
+            with pytest.raises(ValueError, match="no such range"):
+                gateway.payload(detail.invocation_id, stored.digest, start=start, length=length)
+
+
+def test_all_pages_are_read(served, monkeypatch):
+    monkeypatch.setattr(client, "MAX_PAGE", 2)
+    with Client(served.url, key=served.key("agent:pages", "caller")) as gateway:
+        made = [gateway.call("math.add", {"a": number}).invocation_id for number in range(5)]
+        assert [each.invocation_id for each in gateway.iter_calls(tool="math.*")] == made[::-1]
+        assert {each.name for each in gateway.iter_tools()} >= {"math.add", "mail.send", "files.scan"}
+        waiting = [gateway.start("mail.send", {"to": name}) for name in "abc"]
+        with Client(served.url, key=served.key("user:bob", "approver")) as approver:
+            asked = [each.invocation_id for each in approver.iter_approvals(tool="mail.*")]
+        assert [each for each in asked if each in {one.invocation_id for one in waiting}] == [
+            each.invocation_id for each in waiting
+        ]
+        assert all(gateway.cancel(each.invocation_id).accepted for each in waiting)
+
+
+def test_a_reply_is_printed_with_its_json(served):
+    with Client(served.url) as gateway:
+        shown = repr(gateway.start("math.add", {"a": 41}, wait_s=BOUND_S))
+    assert "msgspec" not in shown
+    assert '"structured_content":42' in shown
+
+
+def test_a_call_that_no_server_received_was_not_made(free_port):
+    with (
+        Client(f"http://127.0.0.1:{free_port()}", retries=1) as gateway,
+        pytest.raises(GatewayError, match=r"did not answer.*; the call was not made") as unsent,
+    ):
+        gateway.call("a.b")
+    assert "may run" not in str(unsent.value)
+
+
 def test_a_waiting_call_is_canceled(served):
     with Client(served.url) as gateway:
         started = gateway.start("mail.send", {"to": "eve"})
@@ -144,10 +188,10 @@ async def test_events_are_followed_and_continued_after_a_position(served):
         await later.aclose()
 
 
-def test_events_are_refused_without_the_role(served):
-    with Client(served.url) as gateway, pytest.raises(GatewayError) as refused:
-        next(gateway.events())
-    assert refused.value.status == 403
+def test_events_are_refused_without_valid_credentials(served):
+    with Client(served.url, key="atk_unknown_key") as gateway, pytest.raises(GatewayError) as refused:
+        next(iter(gateway.events()))
+    assert refused.value.status == 401
 
 
 ME = {
@@ -167,7 +211,14 @@ ME = {
     },
 }
 BUSY = (503, {"detail": "draining"})
-STATE = {"invocation_id": "inv_1", "status": "running", "tool": "a.b", "approval_id": None, "expires_at": None}
+STATE = {
+    "invocation_id": "inv_1",
+    "status": "running",
+    "tool": "a.b",
+    "approval_id": None,
+    "expires_at": None,
+    "notice": None,
+}
 
 
 @pytest.mark.usefixtures("quick")

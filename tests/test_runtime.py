@@ -43,20 +43,22 @@ def refused(tmp_path):
 
 
 def test_a_program_that_is_not_there_is_refused_when_settings_are_read_and_not_when_it_is_needed(refused, tmp_path):
-    told = refused(
+    expected = refused(
         f'# guards\n\n{GUARD}\n[[hooks]]\nname = "x"\nevent = "pre_tool_use"\ncommand = "no-such-program -v"\n'
     )
-    assert told == "FILE:8: no program 'no-such-program' can be executed; install it, or correct its path or its mode"
-    told = refused(GUARD.replace("true", "./guard.sh"))
-    assert told.startswith(f"FILE:1: no program '{tmp_path}/./guard.sh' can be executed; ")
+    assert (
+        expected == "FILE:8: no program 'no-such-program' can be executed; install it, or correct its path or its mode"
+    )
+    expected = refused(GUARD.replace("true", "./guard.sh"))
+    assert expected.startswith(f"FILE:1: no program '{tmp_path}/./guard.sh' can be executed; ")
 
 
-def test_everything_that_is_wrong_with_hooks_is_told_at_once_each_with_its_place(refused):
-    told = refused(
+def test_everything_that_is_wrong_with_hooks_is_reported_at_once_each_with_its_place(refused):
+    expected = refused(
         GUARD + GUARD + '[[hooks]]\nname = "late"\nevents = []\n[[hooks]]\nname = "odd"\nevent = "pre_tool_use"\n'
         'command = "true"\npass_env = ["AGENTTOOL_TEST_UNSET"]\n'
     )
-    assert told.splitlines() == [
+    assert expected.splitlines() == [
         "FILE:5: another hook is called 'guard'; rename one of them",
         "FILE:9: a hook has no 'events'; did you mean 'event'?",
         "FILE:12: pass_env names 'AGENTTOOL_TEST_UNSET', which is not set; set it, or take it out",
@@ -161,12 +163,12 @@ async def test_a_rule_that_is_added_later_holds_in_every_conversation():
         other = rt.in_thread("other")
         surface = await other.surface()
         deny = Rule(ref="no", behavior=Behavior.DENY, source=RuleSource.CLI_ARG, tools=("local.ping",))
-        await rt.change(rules=[deny])
+        await rt.surfaces.change(rules=[deny])
         result = await other.call("ping", {}, surface=surface)
     assert result.error is not None
 
 
-async def test_an_export_ends_while_calls_go_on():
+async def test_an_export_ends_while_calls_continue():
     @tool(read_only=True, concurrency_safe=True, open_world=False)
     async def ping() -> str:
         """Ping."""
@@ -223,7 +225,7 @@ async def test_a_call_on_a_closed_runtime_says_that_it_is_closed(is_used):
     assert (result.error.error_class, result.error.error_code) == ("canceled", "runtime_closed")
     assert result.text.splitlines() == [
         "canceled: this runtime is closed, so the call did not start",
-        "Next: open another runtime and call there.",
+        "Next: report that the tools have been stopped, and that the call did not run.",
     ]
 
 

@@ -4,6 +4,7 @@ import threading
 import pytest
 
 from agenttool import ConfigError, Runtime, sync, tool
+from agenttool.agent.call_access import CallHandle
 from agenttool.providers import ModelTools
 from agenttool.testing.replies import ModelCall, reply
 
@@ -47,7 +48,7 @@ def wait_for_question(rt):
     raise AssertionError("nobody was asked")
 
 
-def test_a_wrong_setting_is_told_before_anything_runs():
+def test_a_wrong_setting_is_reported_before_anything_runs():
     with pytest.raises(ConfigError, match="no store answers"), sync.open(store="stone:tablet", approve="wait"):
         pass
 
@@ -80,8 +81,8 @@ def test_tools_that_wait_are_found_loaded_and_called_without_a_loop():
 
     with sync.open(tools=[weigh], approve="wait") as rt:
         bare = rt.surface()
-        rt.change(credentials=["vault:key"])
-        surface = rt.current(bare)
+        rt.surfaces.change(credentials=["vault:key"])
+        surface = rt.surfaces.current(bare)
         found = rt.search("weigh something", surface=surface)
         loaded = rt.load(found, surface=surface)
         result = rt.call("weigh", {"article": "soap"}, surface=loaded)
@@ -102,10 +103,11 @@ async def test_the_synchronous_runtime_has_the_groups_and_methods_of_the_asynchr
         pairs = [(sync.SyncRuntime(rt, None), rt), (sync.SyncModelTools, ModelTools)]
         groups = [name for name in vars(pairs[0][0]) if name not in {"target", "loop"}]
         pairs += [(getattr(pairs[0][0], name), getattr(rt, name)) for name in groups]
-        assert len(groups) == 5
+        assert len(groups) == 7
+        pairs.append((sync.SyncCallHandle, CallHandle))
         for synchronous, asynchronous in pairs:
             names = public_names(asynchronous) - {"open", "inspection"}  # that one is for programs of the package
-            assert public_names(synchronous) - {"surface"} == names - {"surface"}
+            assert public_names(synchronous) - {"surface"} == names - {"surface", "id"}
             for name in names - set(groups):
                 ours, theirs = getattr(type(synchronous), name, None), getattr(type(asynchronous), name, None)
                 assert parameters(ours) == parameters(theirs), name
@@ -123,3 +125,24 @@ def test_events_and_records_are_iterated_without_a_loop():
         events.close()
         assert (position, event.event_type) == (1, "tool.declared")
         assert rt.journal.result(result.invocation_id) == result
+
+
+def test_a_handle_has_the_status_of_its_call_also_after_the_block(tmp_path):
+    with sync.open(tools=[add, pay], store=tmp_path / "calls.db") as rt:
+        call = rt.start("add", {"a": 1, "b": 2})
+        assert call.result().value == 3
+        found = rt.calls.get(call.id)
+        assert [repr(each) for each in (call, found)] == [f"<call {call.id}: succeeded>"] * 2
+        assert (call.status, call.tool_id) == (found.status, found.tool_id) == ("succeeded", "tool_local.add")
+        waiting, errors = rt.start("pay", {"amount": 5}).idle(), []
+
+        def wait():
+            with pytest.raises(ConfigError, match="closed") as error:
+                waiting.result()
+            errors.append(error)
+
+        waiter = threading.Thread(target=wait)
+        waiter.start()
+    waiter.join(timeout=60)
+    assert len(errors) == 1
+    assert repr(call) == f"<call {call.id}: succeeded>"

@@ -1,4 +1,4 @@
-"""The real source of ids: UUIDv7, unique and in order, whoever asks and however fast."""
+"""The real source of ids: UUIDv7, unique and in order, for any callers and however fast."""
 
 import subprocess
 import sys
@@ -40,11 +40,11 @@ def test_two_sources_never_give_the_same_id():
     assert {one.unique() for _ in range(MANY)}.isdisjoint({other.unique() for _ in range(MANY)})
 
 
-def test_the_steady_clock_of_two_processes_is_the_same_and_nobody_sets_it(monkeypatch):
+def test_the_steady_clock_of_two_processes_is_the_same_and_cannot_be_set(monkeypatch):
     code = "from agenttool.world import SystemClock; print(*SystemClock().moment(), sep='|')"
     before = SystemClock().moment()
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
-    now_ns, steady_ns, since = told.split("|")
+    message = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    now_ns, steady_ns, since = message.split("|")
     monkeypatch.setattr(SystemClock, "now_ns", staticmethod(lambda: 0))
     after = SystemClock().moment()
     assert before.since == since == after.since

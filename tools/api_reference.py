@@ -12,7 +12,18 @@ import griffe
 SOURCE = Path(__file__).parent.parent / "src"
 _WIDE = 96
 _NOT_CREATED = (
-    *("ApprovalQueue", "AttachedSources", "DeferredCalls", "JournalView", "PromptQueue", "SyncRuntime", "SourceHost"),
+    *(
+        "ApprovalQueue",
+        "AttachedSources",
+        "CallAccess",
+        "CallHandle",
+        "DeferredCalls",
+        "SurfaceAccess",
+        "JournalView",
+        "PromptQueue",
+        "SyncRuntime",
+        "SourceHost",
+    ),
     *("Answered", "Context", "ModelRun", "ModelTools", "ModelTurn", "Question", "Refused", "Secret", "WaitingCall"),
     "RapCall",
 )
@@ -72,11 +83,14 @@ API_PAGES = {
         intro="Open a runtime, call tools, and read results. Import the classes from `agenttool`.",
         objects=(
             "Runtime",
-            ("rt.approvals", "pipeline.approval_queue.ApprovalQueue"),
-            ("rt.journal", "pipeline.journal_view.JournalView"),
-            ("rt.sources", "pipeline.attached_sources.AttachedSources"),
-            ("rt.deferred", "pipeline.prompts.DeferredCalls"),
-            ("rt.prompts", "pipeline.prompts.PromptQueue"),
+            "CallHandle",
+            ("rt.calls", "agent.call_access.CallAccess"),
+            ("rt.surfaces", "agent.surface_access.SurfaceAccess"),
+            ("rt.approvals", "durable.approval_queue.ApprovalQueue"),
+            ("rt.journal", "agent.journal_view.JournalView"),
+            ("rt.sources", "agent.attached_sources.AttachedSources"),
+            ("rt.deferred", "durable.deferred_results.DeferredCalls"),
+            ("rt.prompts", "durable.deferred_results.PromptQueue"),
             "ToolCall",
             "ToolResult",
             "ToolError",
@@ -150,7 +164,17 @@ API_PAGES = {
         title="Sources",
         intro="Attach tools from another place. [Add a source](../../how-to/add-a-source.md) has an example. Import "
         "these names from `agenttool`.",
-        objects=("Source", "SourceHost", "SourceStatus", "SourceTable", "RapServer", "McpServer", "OpenApiService"),
+        objects=(
+            "Source",
+            "SourceHost",
+            "SourceStatus",
+            "SourceTable",
+            "RapServer",
+            "McpServer",
+            "OAuthSettings",
+            "OpenApiService",
+            "OAuthGrant",
+        ),
     ),
     "rap": ApiPage(
         title="RAP provider",

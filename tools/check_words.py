@@ -1,4 +1,4 @@
-"""Count the words of `words.toml` in the names, docstrings, comments and strings of `src`, by folder.
+"""Count the words of `words.toml` in the names, docstrings, comments and strings of `src` and `tests`, by folder.
 
 Usage: python tools/check_words.py [--show [FOLDER]] [--update]. Fails when a folder has more findings than
 `words.toml` allows; a folder that is not listed there may have none. `--show` lists each finding. `--update` lowers the
@@ -17,7 +17,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCE = ROOT / "src" / "agenttool"
+FOLDERS = {ROOT / "src" / "agenttool": "", ROOT / "tests": "tests/"}
+"""The folders that are counted, each with the prefix of its names in the table of allowed counts."""
+
 LIST = Path(__file__).with_name("words.toml")
 CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -55,8 +57,9 @@ def findings(path: Path, pattern: re.Pattern[str]) -> Iterator[tuple[int, str]]:
 
 
 def folder_of(path: Path) -> str:
-    """Give the folder that a module is counted with: the top folder of the package, or the module itself."""
-    return path.relative_to(SOURCE).parts[0]
+    """Give the folder that a module is counted with: the top folder of the package or of the tests, or the module."""
+    root = next(each for each in FOLDERS if path.is_relative_to(each))
+    return FOLDERS[root] + path.relative_to(root).parts[0]
 
 
 def write_allowed(counts: Counter[str]) -> None:
@@ -77,7 +80,7 @@ def main() -> int:
     allowed: dict[str, int] = settings["allowed"]
     pattern = re.compile(r"\b(" + "|".join(word.replace(" ", r"\s+") for word in words) + r")\b", re.IGNORECASE)
     counts: Counter[str] = Counter()
-    for path in sorted(SOURCE.rglob("*.py")):
+    for path in sorted(each for folder in FOLDERS for each in folder.rglob("*.py")):
         for line, word in findings(path, pattern):
             counts[folder_of(path)] += 1
             if options.show is not None and folder_of(path).startswith(options.show):

@@ -55,7 +55,7 @@ def _text_of(route: Route) -> str:
     reply = route.reply
     if isinstance(reply, type) and issubclass(reply, msgspec.Struct):
         rows.append(("Response", _members(reply)))
-    statuses = ", ".join(str(each.value) for each in (*route.statuses, *route.problems))
+    statuses = ", ".join(str(each.value) for each in (*route.successes, *route.failures))
     rows.append(("Statuses", statuses))
     table = "\n".join(f"| {name} | {text} |" for name, text in rows)
     return "\n\n".join([*parts, f"| | |\n| --- | --- |\n{table}"])

@@ -7,6 +7,9 @@ import ast
 import asyncio
 import statistics
 import sys
+import tempfile
+import threading
+import tokenize
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -15,6 +18,15 @@ from types import FrameType
 SOURCE = Path(__file__).parent.parent / "src" / "agenttool"
 MODULES = sorted(SOURCE.rglob("*.py"))
 SHORT = 60
+LAYOUT = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENCODING,
+    tokenize.ENDMARKER,
+}
 
 
 def module_name(path: Path) -> str:
@@ -58,46 +70,79 @@ def shared_class_names() -> list[str]:
     return sorted(name for name, count in names.items() if count > 1)
 
 
-def files_of_one_call() -> tuple[int, int]:
-    """Return how many files the README's call `add({"a": 41})` enters, and how often it goes from one to another."""
-    from agenttool import Runtime, tool  # noqa: PLC0415 -- loaded for this figure only
+def count_tokens(path: Path) -> int:
+    """Return the number of Python tokens in a module, without comments, line ends and indentation."""
+    with path.open("rb") as source:
+        return sum(token.type not in LAYOUT for token in tokenize.tokenize(source.readline))
+
+
+class FileTrace:
+    """Records which files of the package run, in order. `with trace:` records what runs inside."""
+
+    def __init__(self) -> None:
+        self._entered: list[str] = []
+
+    def __enter__(self) -> None:
+        self._entered.clear()
+        sys.setprofile(self._record)
+        threading.setprofile(self._record)
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(None)
+        threading.setprofile(None)
+
+    def _record(self, frame: FrameType, event: str, arg: object) -> None:
+        file = frame.f_code.co_filename
+        if event == "call" and str(SOURCE) in file and (not self._entered or self._entered[-1] != file):
+            self._entered.append(file)
+
+    def __str__(self) -> str:
+        return f"{len(set(self._entered)):6} {len(self._entered) - 1:8}"
+
+
+async def traced_calls() -> dict[str, str]:
+    """Return the files and switches of the second call of each shape. A switch is a change of the running file."""
+    from agenttool import Runtime, tool  # noqa: PLC0415 -- loaded for these figures only
+
+    @tool
+    def pay(to: str, amount: int) -> str:
+        """Pay a person."""
+        return f"paid {amount} to {to}"
 
     @tool(namespace="math", read_only=True, concurrency_safe=True, open_world=False)
     async def add(a: int, b: int = 1) -> int:
         """Add two whole numbers."""
         return a + b
 
-    entered: list[str] = []
+    async def second_call(store: str, name: str, arguments: str) -> str:
+        trace = FileTrace()
+        async with Runtime.open(store=store, tools=[pay, add], approve=lambda _: "allow") as rt:
+            await rt.call(name, arguments)
+            with trace:
+                await rt.call(name, arguments)
+        return str(trace)
 
-    def trace(frame: FrameType, event: str, arg: object) -> None:
-        file = frame.f_code.co_filename
-        if event == "call" and str(SOURCE) in file and (not entered or entered[-1] != file):
-            entered.append(file)
-
-    async def main() -> None:
-        async with Runtime.open(tools=[add]) as rt:
-            surface = await rt.surface(scope="turn")
-            await rt.call("add", {"a": 41}, surface=surface)
-            sys.setprofile(trace)
-            await rt.call("add", {"a": 41}, surface=surface)
-            sys.setprofile(None)
-
-    asyncio.run(main())
-    return len(set(entered)), len(entered) - 1
+    with tempfile.TemporaryDirectory() as folder:
+        return {
+            "README's call, answered by a function": await second_call("memory", "pay", '{"to": "ada", "amount": 5}'),
+            "read-only tool, memory": await second_call("memory", "add", '{"a": 41}'),
+            "read-only tool, SQLite": await second_call(f"sqlite:{folder}/calls.db", "add", '{"a": 41}'),
+        }
 
 
 def main() -> None:
     """Print the figures."""
     lengths = [len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES]
-    files, hops = files_of_one_call()
-    print(f"lines in src                       {sum(lengths):6}")
-    print(f"Python files in src                {len(lengths):6}")
-    print(f"median lines of a file             {statistics.median(lengths):6.0f}")
-    print(f"files under {SHORT} lines               {sum(length < SHORT for length in lengths):6}")
-    print(f"longest import chain               {longest_chain():6}")
-    print(f"files entered by the README's call {files:6}")
-    print(f"hops between files in that call    {hops:6}")
-    print(f"class names used more than once    {len(shared_class_names()):6}  {', '.join(shared_class_names())}")
+    print(f"tokens in src                      {sum(map(count_tokens, MODULES)):7}")
+    print(f"lines in src                       {sum(lengths):7}")
+    print(f"Python files in src                {len(lengths):7}")
+    print(f"median lines of a file             {statistics.median(lengths):7.0f}")
+    print(f"files under {SHORT} lines               {sum(length < SHORT for length in lengths):7}")
+    print(f"longest import chain               {longest_chain():7}")
+    print(f"class names used more than once    {len(shared_class_names()):7}  {', '.join(shared_class_names())}")
+    print("\nsecond call of a shape                    files switches")
+    for shape, figures in asyncio.run(traced_calls()).items():
+        print(f"{shape:40} {figures}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Add existing tools to a FastMCP server."""
+"""Declare tools, each with a schema of its own, and add them to a FastMCP server."""
 # pyright: basic, reportMissingImports=false
 # The peer is not installed where types are checked.
 
@@ -12,21 +12,19 @@ from bench.process import print_cost
 
 def main() -> None:
     """Fill one server."""
-    tools = [
-        Tool(
-            name=f"ns{number % 100}.tool_{number}",
-            description=f"The tool tool_{number}, for tests.",
-            parameters={
-                "type": "object",
-                "properties": {f"text_{number}": {"type": "string"}, "limit": {"type": "integer"}},
-            },
-        )
-        for number in range(int(sys.argv[1]))
-    ]
 
     def fill() -> object:
         server = FastMCP("filled")
-        for tool in tools:
+        for number in range(int(sys.argv[1])):
+            fields = {
+                f"text_{number}": {"type": "string", "description": f"Text {number}."},
+                "limit": {"type": "integer", "default": number},
+            }
+            tool = Tool(
+                name=f"ns{number % 100}.tool_{number}",
+                description=f"The tool tool_{number}, for tests.",
+                parameters={"type": "object", "properties": fields, "required": [f"text_{number}"]},
+            )
             server.add_tool(tool)
         return server
 

@@ -2,8 +2,9 @@
 
 The runner makes a new `ToolContext` for each call, since it carries the call's id and arguments; `add_context` does the
 same. All other calls share one context per tool, which is to the peer's advantage. What its runner awaits before it
-invokes a tool is awaited here in the same order: the approval function, the input guardrail, the start hook. Of the
-runner's other work nothing is measured. It marks no field as sensitive and stores nothing, so these calls are plain.
+invokes a tool is awaited here in the same order: the approval function, the input guardrail, the start hook. A large
+output is written as text, as its runner does; its other work is not measured. It marks no field as sensitive and stores
+nothing, so these calls are plain.
 """
 # pyright: basic, reportMissingImports=false
 # The peer is not installed where types are checked.
@@ -67,10 +68,15 @@ async def _allowed(tool: FunctionTool, context: ToolContext[None], arguments: st
     return await tool.on_invoke_tool(context, arguments)
 
 
+async def _shown(tool: FunctionTool, context: ToolContext[None], arguments: str) -> str:
+    return str(await tool.on_invoke_tool(context, arguments))
+
+
 _HOOKS = RunHooks()
-_WAYS = {"add_checked": _checked, "add_hooked": _hooked, "add_allowed": _allowed}
+_WAYS = {"add_checked": _checked, "add_hooked": _hooked, "add_allowed": _allowed, "add_output": _shown}
 _OPTIONS: Mapping[str, dict] = {
     "add_nested": {"strict_mode": False},  # its strict mode takes no mapping
+    "add_choices": {"strict_mode": False},
     "add_checked": {"tool_input_guardrails": [_check]},
     "add_allowed": {"needs_approval": _needs_approval},
 }

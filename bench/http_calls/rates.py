@@ -120,14 +120,14 @@ class Server:
     readers: Sequence[str]
 
 
-def open_server(kind: str, settings: Settings, stack: ExitStack) -> Server:
-    """Start a server, and end it with the stack.
+def open_server(kind: str, settings: Settings, stack: ExitStack, *words: str) -> Server:
+    """Start a server with further words of its command, and end it with the stack.
 
     Raises:
         RuntimeError: it ended at once.
     """
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-http-")))
-    command = [sys.executable, str(_HERE / "served.py"), kind]
+    command = [sys.executable, str(_HERE / "served.py"), kind, *words]
     started = stack.enter_context(process(command, settings.source, folder, stdio=True))
     line = cast("IO[bytes]", started.stdout).readline()
     if not line:

@@ -1,9 +1,10 @@
-"""A server as a program: `served.py echo|memory|sqlite`; prints its port and its keys once it serves."""
+"""A server as a program: `served.py echo|memory|sqlite [FILE]`; prints its port and its keys once it serves."""
 
 import json
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -16,8 +17,6 @@ from agenttool.server.grants import GrantKind
 READERS = 25
 """So many keys may read events."""
 
-_STORES = {"memory": "memory:", "sqlite": "sqlite:calls.db"}
-
 
 @tool(namespace="bench", read_only=True, concurrency_safe=True, open_world=False)
 async def echo(text: str) -> str:
@@ -29,6 +28,12 @@ async def echo(text: str) -> str:
 async def send(text: str) -> str:
     """Send a text; no rule allows it, so the call waits for an approval."""
     return text
+
+
+@tool(namespace="bench", read_only=True, concurrency_safe=True, open_world=False, max_inline_chars=1_000)
+async def report(text: str) -> str:
+    """Return a long text, which is stored as a payload."""
+    return f"{text}\n" * 20_000
 
 
 async def _echo(scope: Scope, receive: Receive, send: Send) -> None:
@@ -45,6 +50,7 @@ async def _echo(scope: Scope, receive: Receive, send: Send) -> None:
 def main() -> None:
     """Serve until this process is killed."""
     kind, keys = sys.argv[1], [""] * (1 + READERS)
+    file = None if kind == "memory" else Path(sys.argv[2] if sys.argv[2:] else "calls.db").absolute()
 
     @asynccontextmanager
     async def opened() -> AsyncGenerator[ASGIApp]:
@@ -52,8 +58,10 @@ def main() -> None:
             yield _echo
             return
         async with (
-            Runtime.open(store=_STORES[kind], tools=[echo, send], approve="wait") as runtime,
-            serve_runtime(runtime) as app,
+            Runtime.open(
+                store="memory:" if file is None else f"sqlite:{file}", tools=[echo, send, report], approve="wait"
+            ) as runtime,
+            serve_runtime(runtime, file=file) as app,
         ):
             for number in range(len(keys)):
                 roles = [AccessRole.AUDITOR if number else AccessRole.CALLER]

@@ -19,8 +19,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from agenttool import RapServer, Runtime
-from agenttool.adapters.rap.http_client import HttpClient
-from agenttool.adapters.ssrf import SsrfPolicy
+from agenttool.http.client import HttpClient
+from agenttool.http.ssrf import SsrfPolicy
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, RuleSource
 from bench.rap.child_process import reply

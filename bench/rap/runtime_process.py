@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import cast
 
 from agenttool import RapServer, Runtime
-from agenttool.adapters.rap.http_client import HttpClient
-from agenttool.adapters.ssrf import SsrfPolicy
+from agenttool.http.client import HttpClient
+from agenttool.http.ssrf import SsrfPolicy
 from agenttool.records import InvocationId, InvocationStatus, JsonObject, ToolSurface
 from bench.rap.child_process import reply, resident
 from bench.rap.round_trip_client import ALL
@@ -44,9 +44,9 @@ def has_read() -> int:
 
 async def start(rt: Runtime, surface: ToolSurface) -> None:
     """Start a call, and raise if it does not wait."""
-    invocation = await rt.start("work", {"number": 1}, surface=surface)
-    if invocation.status is not InvocationStatus.RUNNING:
-        result = await rt.journal.result(invocation.invocation_id)
+    call = await (await rt.start("work", {"number": 1}, surface=surface)).idle()
+    if call.status is not InvocationStatus.RUNNING:
+        result = await rt.journal.result(call.id)
         raise RuntimeError(f"a call does not wait: {None if result is None else result.error}")
 
 
@@ -56,7 +56,7 @@ async def answer(rt: Runtime, courier: HttpClient, call: JsonObject) -> JsonObje
     read, began = has_read(), time.perf_counter()
     reply = await courier.post(str(call["callback_url"]), json.dumps(message).encode())
     taken = {"seconds": time.perf_counter() - began, "read": has_read() - read}
-    result = await rt.wait(InvocationId(str(call["id"])), within_s=60)
+    result = await rt.calls.get(InvocationId(str(call["id"]))).result(within_s=60)
     if not reply.is_accepted or result is None or result.error is not None:
         raise RuntimeError(f"the answer was not taken: {reply}")
     return {**taken, "ended": time.perf_counter() - began}

@@ -13,8 +13,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from agenttool.adapters.rap.http_client import HttpClient
-from agenttool.adapters.ssrf import SsrfPolicy
+from agenttool.http.client import HttpClient
+from agenttool.http.ssrf import SsrfPolicy
 from agenttool.rap import Limits, Provider, RateLimit
 from bench.rap.child_process import reply
 

@@ -7,66 +7,41 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from agenttool.adapters.mcp.settings import McpServer as McpServer
-    from agenttool.adapters.openapi.settings import OpenApiService as OpenApiService
-    from agenttool.adapters.python.context import Context as Context
-    from agenttool.adapters.python.context import Progress as Progress
-    from agenttool.adapters.python.declare import tool as tool
-    from agenttool.adapters.python.files import File as File
-    from agenttool.adapters.python.files import Image as Image
-    from agenttool.adapters.python.from_objects import make_tool as make_tool
-    from agenttool.adapters.python.from_objects import tools_from as tools_from
-    from agenttool.adapters.python.threads import FunctionHook as FunctionHook
-    from agenttool.adapters.rap.settings import RapServer as RapServer
-    from agenttool.errors import AgentToolError as AgentToolError
-    from agenttool.errors import ConfigError as ConfigError
-    from agenttool.errors import CredentialMissing as CredentialMissing
-    from agenttool.errors import RecordError as RecordError
-    from agenttool.errors import ReplyError as ReplyError
-    from agenttool.errors import StoreError as StoreError
-    from agenttool.errors import ToolFailure as ToolFailure
-    from agenttool.hooks.definition import Hook as Hook
-    from agenttool.policy.approvals import Allow as Allow
-    from agenttool.policy.approvals import Answered as Answered
-    from agenttool.policy.approvals import Deny as Deny
-    from agenttool.policy.approvals import Edit as Edit
-    from agenttool.policy.approvals import Question as Question
-    from agenttool.policy.approvals import Refused as Refused
-    from agenttool.policy.approvals import Remember as Remember
-    from agenttool.policy.rules import Rule as Rule
-    from agenttool.ports.advice import Advice as Advice
-    from agenttool.ports.advice import Adviser as Adviser
-    from agenttool.ports.calls import ToolCall as ToolCall
-    from agenttool.ports.credentials import FetchedCredential as FetchedCredential
-    from agenttool.ports.credentials import Secret as Secret
-    from agenttool.ports.limits import RateLimit as RateLimit
-    from agenttool.ports.output import Media as Media
-    from agenttool.ports.retriever import Retriever as Retriever
-    from agenttool.ports.source import Source as Source
-    from agenttool.ports.source import SourceHost as SourceHost
-    from agenttool.ports.source import SourceStatus as SourceStatus
-    from agenttool.ports.source import SourceTable as SourceTable
-    from agenttool.ports.surfacing import Circumstances as Circumstances
-    from agenttool.ports.surfacing import ModelCapabilities as ModelCapabilities
-    from agenttool.ports.surfacing import ProviderState as ProviderState
-    from agenttool.ports.surfacing import Role as Role
-    from agenttool.ports.surfacing import SurfacePolicy as SurfacePolicy
-    from agenttool.ports.tool import DeclaredTool as DeclaredTool
-    from agenttool.records import Behavior as Behavior
-    from agenttool.records import HookEvent as HookEvent
-    from agenttool.records import RuleSource as RuleSource
-    from agenttool.records import ToolError as ToolError
-    from agenttool.records import ToolInvocation as ToolInvocation
-    from agenttool.records import ToolSearchResult as ToolSearchResult
-    from agenttool.records.result import ToolResult as ToolResult
-    from agenttool.records.surface import ToolSurface as ToolSurface
-    from agenttool.runtime import Runtime as Runtime
-    from agenttool.schema.markers import CommandArg as CommandArg
-    from agenttool.schema.markers import Inject as Inject
-    from agenttool.schema.markers import Internal as Internal
-    from agenttool.schema.markers import PathArg as PathArg
-    from agenttool.schema.markers import Sensitive as Sensitive
-    from agenttool.schema.markers import UrlArg as UrlArg
+    from agenttool.adapters.mcp.settings import McpServer, OAuthSettings
+    from agenttool.adapters.openapi.settings import OAuthGrant, OpenApiService
+    from agenttool.adapters.python.context import Context, Progress
+    from agenttool.adapters.python.declare import tool
+    from agenttool.adapters.python.files import File, Image
+    from agenttool.adapters.python.from_objects import make_tool, tools_from
+    from agenttool.adapters.python.threads import FunctionHook
+    from agenttool.adapters.rap.settings import RapServer
+    from agenttool.agent.call_access import CallHandle
+    from agenttool.errors import (
+        AgentToolError,
+        ConfigError,
+        CredentialMissing,
+        RecordError,
+        ReplyError,
+        StoreError,
+        ToolFailure,
+    )
+    from agenttool.hooks.definition import Hook
+    from agenttool.policy.approvals import Allow, Answered, Deny, Edit, Question, Refused, Remember
+    from agenttool.policy.rules import Rule
+    from agenttool.ports.advice import Advice, Adviser
+    from agenttool.ports.calls import ToolCall
+    from agenttool.ports.credentials import FetchedCredential, Secret
+    from agenttool.ports.limits import RateLimit
+    from agenttool.ports.output import Media
+    from agenttool.ports.retriever import Retriever
+    from agenttool.ports.source import Source, SourceHost, SourceStatus, SourceTable
+    from agenttool.ports.surfacing import Circumstances, ModelCapabilities, ProviderState, Role, SurfacePolicy
+    from agenttool.ports.tool import DeclaredTool
+    from agenttool.records import Behavior, HookEvent, RuleSource, ToolError, ToolInvocation, ToolSearchResult
+    from agenttool.records.result import ToolResult
+    from agenttool.records.surface import ToolSurface
+    from agenttool.runtime import Runtime
+    from agenttool.schema.markers import CommandArg, Inject, Internal, PathArg, Sensitive, UrlArg
 
 __version__ = "0.1.0.dev0"
 
@@ -77,6 +52,7 @@ _MODULES = {
     "Allow": "agenttool.policy.approvals",
     "Answered": "agenttool.policy.approvals",
     "Behavior": "agenttool.records",
+    "CallHandle": "agenttool.agent.call_access",
     "Circumstances": "agenttool.ports.surfacing",
     "CommandArg": "agenttool.schema.markers",
     "ConfigError": "agenttool.errors",
@@ -94,6 +70,8 @@ _MODULES = {
     "Inject": "agenttool.schema.markers",
     "Internal": "agenttool.schema.markers",
     "McpServer": "agenttool.adapters.mcp.settings",
+    "OAuthGrant": "agenttool.adapters.openapi.settings",
+    "OAuthSettings": "agenttool.adapters.mcp.settings",
     "OpenApiService": "agenttool.adapters.openapi.settings",
     "Media": "agenttool.ports.output",
     "ModelCapabilities": "agenttool.ports.surfacing",
@@ -140,6 +118,7 @@ __all__ = [
     "Allow",
     "Answered",
     "Behavior",
+    "CallHandle",
     "Circumstances",
     "CommandArg",
     "ConfigError",
@@ -159,6 +138,8 @@ __all__ = [
     "McpServer",
     "Media",
     "ModelCapabilities",
+    "OAuthGrant",
+    "OAuthSettings",
     "OpenApiService",
     "PathArg",
     "Progress",

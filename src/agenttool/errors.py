@@ -8,6 +8,7 @@ AgentToolError
 ├── CallerError     the client of a call cannot be asked for input
 ├── RecordError     a document does not fit its schema; names the JSON pointer
 ├── GatewayError    a server refused a request of the HTTP client, or did not answer
+├── QuotaError      a caller has too many of something, such as open calls
 ├── ReplyError      a model's reply is of another format, an error, or incomplete
 └── StoreError      a store failed to read or write
 """
@@ -25,8 +26,8 @@ class AgentToolError(Exception):
 class ToolFailure(AgentToolError):
     """Ends one call. The pipeline converts it into a result; callers of a tool never see it."""
 
-    def __init__(self, error: ToolError) -> None:
-        """Take the error of the result.
+    def __init__(self, error: ToolError, *, remedy: str | None = None) -> None:
+        """Take the error of the result, which a model reads, and what an operator can change, which only the log has.
 
         Raises:
             TypeError: it is not a `ToolError`; to fail with a message alone, raise any other exception.
@@ -38,6 +39,7 @@ class ToolFailure(AgentToolError):
             )
         super().__init__(error.message or str(error.error_class))
         self.error = error
+        self.remedy = remedy
 
 
 class CredentialMissing(AgentToolError):
@@ -103,6 +105,14 @@ class GatewayError(AgentToolError):
         self.detail, self.status, self.pointer, self.reason = detail, status, pointer, reason
         self.members = members or {}
         self.invocation_id, self.idempotency_key = invocation_id, idempotency_key
+
+
+class QuotaError(AgentToolError):
+    """A caller has as many of something as one caller may have."""
+
+    def __init__(self, items: str, limit: int) -> None:
+        """Take what it has, and how many."""
+        super().__init__(f"this caller has {limit} {items}, which is the limit; end some, or wait until some end")
 
 
 class StoreError(AgentToolError):

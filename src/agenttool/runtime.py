@@ -11,6 +11,14 @@ from typing import NoReturn, Self, Unpack
 
 from agenttool.adapters.function_calling.tool_payload import ToolRequestOptions
 from agenttool.adapters.python.source import Tool, checked_objects, declared, provided
+from agenttool.agent.agent import Agent, World
+from agenttool.agent.attached_sources import AttachedSources, SourceFaults, SourceManager
+from agenttool.agent.batch import BatchItem, make_batch
+from agenttool.agent.builtin_tools import reject_builtin_names
+from agenttool.agent.call_access import CallAccess, CallHandle
+from agenttool.agent.journal_view import JournalView
+from agenttool.agent.surface_access import Inspection, SurfaceAccess
+from agenttool.agent.surface_options import SurfaceContext, surface_request
 from agenttool.assemble.approving import Approval, make_questions
 from agenttool.assemble.checks import as_list, as_list_of, require_loop
 from agenttool.assemble.credentials import GivenCredential, make_credentials
@@ -25,29 +33,23 @@ from agenttool.assemble.settings import (
     read_settings,
 )
 from agenttool.assemble.sources import make_sources
+from agenttool.call.plan import all_are, plan
+from agenttool.call.run import run_call
+from agenttool.call.services import CredentialVault, OpenQuestions
 from agenttool.codec import read, write
 from agenttool.config import Config
+from agenttool.durable.approval_queue import ApprovalQueue
+from agenttool.durable.background import key_of_caller, unique_part
+from agenttool.durable.deferred_results import DeferredCalls, PromptQueue
 from agenttool.errors import ConfigError
 from agenttool.hooks.definition import Hook
-from agenttool.pipeline.agent import Agent
-from agenttool.pipeline.arguments import all_are
-from agenttool.pipeline.attached_sources import AttachedSources, SourceFaults, SourceManager
-from agenttool.pipeline.background import call_key, key_of_caller, unique_part
-from agenttool.pipeline.batch import BatchItem, attach_request, make_batch
-from agenttool.pipeline.builtin_tools import reject_builtin_names
-from agenttool.pipeline.credentials import CredentialVault
-from agenttool.pipeline.plan import plan
-from agenttool.pipeline.run import run_call
-from agenttool.pipeline.services import OpenQuestions
-from agenttool.pipeline.surface_access import SurfaceAccess
-from agenttool.pipeline.world import CoreOptions, World
 from agenttool.policy.approvals import Approver
 from agenttool.policy.decide import Policy
 from agenttool.policy.rule_settings import RuleOption, rules_in
 from agenttool.policy.rules import RuleBook
 from agenttool.policy.votes import PermissionMode
 from agenttool.ports.advice import Adviser
-from agenttool.ports.calls import CallObserver, StartedCall, StartOptions, ToolCall
+from agenttool.ports.calls import ToolCall
 from agenttool.ports.deferred import Thread
 from agenttool.ports.identity import DEFAULT_TENANT, Principal
 from agenttool.ports.limits import RateLimit
@@ -56,34 +58,36 @@ from agenttool.ports.source import Source, SourceSettings
 from agenttool.ports.surfacing import Circumstances, SurfacePolicy
 from agenttool.providers import ModelRun, ModelTools, RunOptions, check_options, provider_of, run_model
 from agenttool.records import (
-    INVOCATION,
     AbortReason,
     InvocationId,
     JsonObject,
     SchedulerPolicy,
     SchedulerPolicyId,
-    ToolInvocation,
     ToolResult,
+    ToolSearchResult,
     ToolSurface,
 )
-from agenttool.stores.location import store_path
+from agenttool.stores.location import store_files, store_path
 
 __all__ = ["Runtime", "World"]
 
 _DEFAULT_POLICY = SchedulerPolicy(scheduler_policy_id=SchedulerPolicyId("sched_default"))
 
 
-class Runtime(SurfaceAccess):
+class Runtime:
     """Governed tool calls: `async with Runtime.open(tools=[...]) as rt`.
 
     A runtime belongs to one event loop. Every call returns a result; a call that failed is a result, too.
 
     Attributes:
+        calls: open calls, and those that `start` started in any process: `get`, `open_ids`, `interrupt`, `recover`.
+        surfaces: the surfaces that `surface` created: `current`, `refresh`, `offered`, `change`, `find`, `default`.
         approvals: the open approvals: `list`, `get`, `decide`; and what they remember: `rules`, `forget`.
         journal: what happened: `invocation`, `result`, `events`, `payload`, `export`, `retain`.
         deferred: the calls that wait for a deferred result: `list`, `get`, `unsettled`, `deliver`.
         prompts: what those calls ask people: `list`, `choose`.
         sources: where tools come from besides `tools=`: `status`, `get`, `find`.
+        inspection: the state of the store, as `store_fault`, and what else parts of the package read; not in `sync`.
     """
 
     _is_view = False  # whether it is another runtime's view of one conversation
@@ -95,7 +99,6 @@ class Runtime(SurfaceAccess):
         tools: Iterable[Tool] = (),
         hooks: Iterable[Hook] = (),
         policy: Policy | None = None,
-        default_timeout_s: float | None = 600.0,
         rate_limits: Mapping[str, RateLimit] | None = None,
         advisers: Iterable[Adviser] = (),
         surface_policy: SurfacePolicy | None = None,
@@ -112,21 +115,22 @@ class Runtime(SurfaceAccess):
         Raises:
             ConfigError: a tool's records contradict each other.
         """
-        options = CoreOptions(
+        self._end_world, self._settings = world.close, settings
+        attached, faults = list(sources), SourceFaults()
+        self.sources = AttachedSources(attached, faults)
+        agent = Agent(
+            world,
             policy=policy or Policy(),
             hooks=tuple(hooks),
             advisers=tuple(advisers),
             rate_limits=rate_limits or {},
-            default_timeout_s=default_timeout_s,
             questions=questions or OpenQuestions(),
             prepare=partial(provided, provide=checked_objects(provide)),
+            surface_policy=surface_policy or SurfacePolicy(),
+            circumstances=circumstances or Circumstances(),
+            sources=self.sources,
         )
-        self._end_world = world.close
-        self._settings = settings
-        attached, faults = list(sources), SourceFaults()
-        self.sources = AttachedSources(attached, faults)
-        shown, known = surface_policy or SurfacePolicy(), circumstances or Circumstances()
-        self._bind(Agent(world, options, shown, known, self.sources))
+        self._bind(agent)
         self._source_manager = SourceManager(
             attached, faults, agent=self._agent, results=self.deferred, public_url=callback_url, is_served=is_served
         )
@@ -188,7 +192,7 @@ class Runtime(SurfaceAccess):
             lease_s: on a durable store, how soon after the death of this process another one recovers its calls.
             thread: the name of the conversation that calls are made in. Default: a new one.
             surface: how many tools a surface shows before the others are deferred. Default: a hundred.
-            circumstances: the credentials, gates, skills and peers at the start; `change` updates them.
+            circumstances: the credentials, gates, skills and peers at the start; `surfaces.change` updates them.
             credentials: secrets by name, each a text or a function that returns it; a tool that declares a name gets it
                 as `ctx.credentials[name]`. They take precedence over `[credentials]` of the settings file.
             search_model: the folder of a sentence-embedding model, or `none` to search by words only. Default: the
@@ -209,7 +213,8 @@ class Runtime(SurfaceAccess):
         rules, sources = tuple(as_list("rules", rules)), tuple(as_list("sources", sources))
         place, folder = find_store(settings, store, payloads)
         file = store_path(place)
-        policy = make_policy(settings, rules, mode, approve=approve, is_durable=file is not None, tenant=tenant)
+        files = store_files(place, folder, tenant)
+        policy = make_policy(settings, rules, mode, approve=approve, files=files, tenant=tenant)
         chosen = [declared(each) for each in as_list("tools", tools)]
         all_hooks = add_command_hooks(as_list_of("hooks", hooks, Hook), settings)
         all_advisers = as_list_of("advisers", advisers, Adviser)
@@ -239,7 +244,7 @@ class Runtime(SurfaceAccess):
                 rules=rules,
                 mode=mode,
                 approve=approve,
-                is_durable=file is not None,
+                files=files,
                 tenant=tenant,
                 given=sources,
                 made=made,
@@ -256,11 +261,11 @@ class Runtime(SurfaceAccess):
             ConfigError: the settings are invalid, or this runtime has none; nothing has changed then.
             StoreError: the store cannot be written; nothing has changed then.
         """
-        self._check_open()
+        agent = self._agent.opened
         if self._settings is None or self._core.parent is not None:
             raise ConfigError("this runtime has no settings of its own; reload the one that Runtime.open returned")
         found, _ = read_settings(config, ())
-        self._settings = await self._settings.apply(found, self._agent, self._source_manager)
+        self._settings = await self._settings.apply(found, agent, self._source_manager)
         return self._settings.needs_restart
 
     async def __aenter__(self) -> Self:
@@ -280,8 +285,7 @@ class Runtime(SurfaceAccess):
             except BaseException:
                 await self._close_world()  # `__aexit__` does not run after a failed `__aenter__`
                 raise
-        if self._agent.recovery is not None:
-            await self._agent.recovery.start()
+        await self._agent.recovery.start()
         if is_root and self.sources.names:
             self._agent.prompts.start()
         return self
@@ -325,6 +329,16 @@ class Runtime(SurfaceAccess):
             if self._end_world is not None:
                 await self._end_world()
 
+    def _bind(self, agent: Agent) -> None:
+        self._agent, self._core, self._surfaces = agent, agent.core, agent.surfacing.surfaces
+        self.calls = CallAccess(agent, agent.core)
+        self.surfaces = SurfaceAccess(agent)
+        self.approvals = ApprovalQueue(agent.core, agent.recovery, agent.remembered)
+        self.journal = JournalView(agent.core, agent.catalog, agent.surfacing.surfaces)
+        self.deferred = DeferredCalls(agent.results, agent.prompts, lambda: agent.surfacing.surfaces.is_closed)
+        self.prompts = PromptQueue(agent.prompts)
+        self.inspection = Inspection(agent)
+
     def child(
         self,
         surface: ToolSurface,
@@ -340,21 +354,21 @@ class Runtime(SurfaceAccess):
         Raises:
             ConfigError: the surface is not one of this runtime, or the runtime is closed.
         """
-        self._check_open()
         book = None if rules is None else RuleBook(rules_in(rules))
         policy = self._core.policy.for_child(book=book, mode=mode, interactive=interactive)
         child = copy(self)
-        child._bind(self._agent.child(surface, policy))  # noqa: SLF001 -- same class
+        child._bind(self._agent.opened.child(surface, policy))  # noqa: SLF001 -- same class
         return child
 
-    def in_thread(self, thread: str | Thread) -> Self:
+    def in_thread(self, thread: str | Thread, *, caller: str | None = None) -> Self:
         """Return this runtime, with its rules, for calls in another conversation: a `Thread`, or a child of its own.
 
-        Closing it closes nothing.
+        Closing it closes nothing. A `caller` with very many conversations loses the shared context of its oldest one.
         """
         chosen, other = self._core.thread.child(thread) if isinstance(thread, str) else thread, copy(self)
         other._is_view = True  # noqa: SLF001 -- same class
-        other._core = self._agent.surfacing.view(self._core, chosen)  # noqa: SLF001 -- same class
+        other._core = self._agent.surfacing.view(self._core, chosen, caller)  # noqa: SLF001 -- same class
+        other.calls = CallAccess(self._agent, other._core)  # noqa: SLF001 -- same class
         return other
 
     def declare(self, tool: Tool) -> None:
@@ -366,12 +380,12 @@ class Runtime(SurfaceAccess):
             ConfigError: it is no tool, its records contradict each other, its name is reserved or that of another tool,
                 or the runtime is closed or belongs to a sub-agent.
         """
-        self._check_open()
+        agent = self._agent.opened
         if self._core.parent is not None:
             raise ConfigError("a sub-agent has the tools that it was given; declare this one on its parent's runtime")
         given = declared(tool)
         reject_builtin_names(given)
-        self._agent.declare(given)
+        agent.declare(given)
 
     def retire(self, name: str) -> None:
         """Remove a tool, by its qualified name or its id, from every surface at once.
@@ -412,6 +426,45 @@ class Runtime(SurfaceAccess):
         if idempotency_key is None:
             return run_call(call)
         return self._agent.background.call_once(call, key_of_caller(idempotency_key, actor_ref))
+
+    async def surface(
+        self, scope: str = "turn", *, only: Iterable[str] | None = None, **context: Unpack[SurfaceContext]
+    ) -> ToolSurface:
+        """Create a surface: which tools are loaded, deferred or absent in one context, and why.
+
+        Args:
+            scope: how long it is meant to be used: `turn`, `session` or another scope of the standard.
+            only: the names of the only tools that it may show. Default: all tools.
+            context: the role, the model and more; all are optional.
+
+        Raises:
+            ConfigError: an argument is invalid, or the runtime is closed.
+        """
+        return self._agent.opened.surfacing.create(surface_request(scope, only, context))
+
+    async def search(self, query: str, *, surface: ToolSurface | None = None, limit: int = 10) -> ToolSearchResult:
+        """Find tools that a surface shows or defers: by words, or exactly, as in `select:name,other_name`.
+
+        Without a surface, it searches all tools that can be called.
+
+        Raises:
+            ConfigError: there is no such surface, the query or the limit is invalid, or the runtime is closed.
+        """
+        surfacing = self._agent.opened.surfacing
+        return await surfacing.search(surfacing.default() if surface is None else surface, query, limit)
+
+    async def load(self, found: ToolSearchResult | Iterable[str], *, surface: ToolSurface | None = None) -> ToolSurface:
+        """Create a surface for a model that also shows deferred tools; return the same one if it shows them already.
+
+        Args:
+            found: the result of a search, or the names of tools.
+            surface: the surface to extend. Default: a new one that shows all tools.
+
+        Raises:
+            ConfigError: there is no such surface, a name leads to no tool there, or the runtime is closed.
+        """
+        before = await self.surface("session") if surface is None else surface
+        return self._agent.opened.surfacing.load(before, found)
 
     async def tools_for(
         self,
@@ -466,7 +519,8 @@ class Runtime(SurfaceAccess):
         """
         check_options(options)
         provider = options.get("provider") or provider_of(client)
-        tools = await self.tools_for(provider, surface=options.get("surface"))
+        surface, native_search = options.get("surface"), options.get("native_search", False)
+        tools = await self.tools_for(provider, surface=surface, native_search=native_search)
         return await run_model(client, tools, messages, model, options)
 
     async def batch(
@@ -500,10 +554,9 @@ class Runtime(SurfaceAccess):
         """
         all_are(ToolCall, calls)
         policy = _DEFAULT_POLICY if policy is None else read(write(policy), SchedulerPolicy)
-        surface = self._or_default(surface)
-        core, surfaces = self._core, self._surfaces
+        surface = self._agent.surfacing.default() if surface is None else surface
         planned = [
-            plan(core, surfaces, each.name, each.arguments, surface, each.native_call_id, actor_ref, unique)
+            plan(self._core, self._surfaces, each.name, each.arguments, surface, each.native_call_id, actor_ref, unique)
             for each in calls
             for unique in (unique_part(each.invocation_id),)
         ]
@@ -524,18 +577,7 @@ class Runtime(SurfaceAccess):
         """
         return await self._agent.cancel(InvocationId(invocation_id), AbortReason(reason), by)
 
-    def interrupt(self) -> None:
-        """Interrupt the turn: cancel calls that wait, and running calls whose tools may be interrupted.
-
-        A call whose tool blocks interruption runs to its end (AT-SCHED-14); `cancel` cancels it nevertheless.
-        """
-        self._agent.interrupt()
-
-    def cancel_all(self) -> None:
-        """Request the cancellation of every call, as Ctrl-C does."""
-        self._agent.interrupt(blocking=True)
-
-    async def start(  # noqa: PLR0913 -- what a caller may pass
+    async def start(
         self,
         name: str,
         arguments: JsonObject | str | bytes,
@@ -543,57 +585,16 @@ class Runtime(SurfaceAccess):
         surface: ToolSurface | None = None,
         native_call_id: str | None = None,
         actor_ref: str | Principal | None = None,
-        invocation_id: InvocationId | None = None,
         idempotency_key: str | None = None,
-        observer: CallObserver | None = None,
-    ) -> ToolInvocation:
-        """Start a call and return its invocation once it has ended, or it or a nested call of it waits for an answer.
+    ) -> CallHandle:
+        """Start a call that may outlive its caller; return a handle to follow, await or cancel it.
 
-        `observer` follows the call while it runs in this process.
-        `journal.result` and `wait` return its result, in whichever process it ends. A second start with the same id or
-        the same idempotency key, at the same time or later, in any process on the store, returns the first call.
+        It returns at once. When the runtime is closed, a call that runs is canceled; one that waits continues in the
+        next process, if the store is durable. A second start with the same idempotency key returns the first call.
 
         Raises:
-            ConfigError: the id is not one of `new_invocation_id`, there is a key, too, or the key was used for another
-                tool or other arguments.
-            StoreError: the id or key cannot be reserved.
+            ConfigError: the key was used for another tool or other arguments.
+            StoreError: the key cannot be reserved.
         """
-        key, unique = call_key(invocation_id, idempotency_key, actor_ref), unique_part(invocation_id)
-        chosen = self._or_default(surface)
-        call = plan(self._core, self._surfaces, name, arguments, chosen, native_call_id, actor_ref, unique)
-        return await self._agent.background.start(call, key, observer)
-
-    async def submit(
-        self, name: str, arguments: JsonObject | str | bytes, **options: Unpack[StartOptions]
-    ) -> StartedCall:
-        """Start a call as `start` does, with the same options; return only its id, its tool and its status.
-
-        With `ends_with_process`, a call that runs when its process dies is not run again, even if it only reads.
-        With `on_idle`, this does not wait; it is called once the call has ended or waits, maybe more than once.
-        """
-        invocation_id, actor_ref = options.get("invocation_id"), options.get("actor_ref")
-        key, unique = call_key(invocation_id, options.get("idempotency_key"), actor_ref), unique_part(invocation_id)
-        chosen, native_id = self._or_default(options.get("surface")), options.get("native_call_id")
-        call = plan(self._core, self._surfaces, name, arguments, chosen, native_id, actor_ref, unique)
-        ends, on_idle = options.get("ends_with_process", False), options.get("on_idle")
-        return await self._agent.background.submit(
-            call, key, options.get("observer"), ends_with_process=ends, on_idle=on_idle
-        )
-
-    async def start_call(self, call: ToolCall, *, surface: ToolSurface | None = None) -> ToolInvocation:
-        """Start one call of a model's reply, as `start` does; the data of its provider are recorded with it."""
-        planned = plan(self._core, self._surfaces, call.name, call.arguments, surface, call.native_call_id, None)
-        attach_request(planned, call)
-        return await self._agent.background.start(planned)
-
-    async def wait(self, invocation_id: str, within_s: float | None = None) -> ToolResult | None:
-        """Wait for the result of a call, in whichever process it ends; None if it does not end within that time.
-
-        Raises:
-            ConfigError: no such call was started, the runtime is closed, or the call waits for the one that waits here.
-        """
-        return await self._agent.background.wait(InvocationId(invocation_id), within_s)
-
-    def new_invocation_id(self) -> InvocationId:
-        """Return an id for a call that is going to be started."""
-        return INVOCATION.compose(self._core.ids.unique())
+        call = ToolCall(name, arguments, native_call_id=native_call_id)
+        return await self.calls.start(call, surface=surface, actor_ref=actor_ref, idempotency_key=idempotency_key)

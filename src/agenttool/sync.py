@@ -12,19 +12,21 @@ import asyncio
 import atexit
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import CancelledError
 from functools import wraps
 from typing import Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from agenttool.adapters.function_calling.tool_payload import PayloadTool
+from agenttool.agent.attached_sources import AttachedSources
+from agenttool.agent.call_access import CallAccess, CallHandle
+from agenttool.agent.journal_view import JournalView
+from agenttool.agent.surface_access import SurfaceAccess
+from agenttool.durable.approval_queue import ApprovalQueue
+from agenttool.durable.deferred_results import DeferredCalls, PromptQueue
 from agenttool.errors import ConfigError
-from agenttool.pipeline.approval_queue import ApprovalQueue
-from agenttool.pipeline.attached_sources import AttachedSources
-from agenttool.pipeline.journal_view import JournalView
-from agenttool.pipeline.prompts import DeferredCalls, PromptQueue
 from agenttool.ports.deferred import Thread
-from agenttool.ports.stores import DocumentStore
 from agenttool.providers import ModelTools
-from agenttool.records import AbsentTool, JsonObject, ToolSurface
+from agenttool.records import AbsentTool, InvocationStatus, JsonObject, ToolId, ToolResult, ToolSurface
 from agenttool.runtime import Runtime
 
 _T = TypeVar("_T")
@@ -48,15 +50,21 @@ class LoopProxy(Generic[_Target]):
 
 
 def run_on(loop: asyncio.AbstractEventLoop, work: Coroutine[object, object, _T]) -> _T:
-    """Run a coroutine on an event loop in another thread and wait for its result.
+    """Run a coroutine on an event loop in another thread and wait for its result; Ctrl-C cancels it.
 
     Raises:
-        ConfigError: the runtime or client is closed.
+        ConfigError: the runtime or client is closed, or was closed meanwhile.
     """
     if loop.is_closed():
         work.close()
         raise ConfigError("this runtime or client is closed; open another one")
-    return asyncio.run_coroutine_threadsafe(work, loop).result()
+    running = asyncio.run_coroutine_threadsafe(work, loop)
+    try:
+        return running.result()
+    except CancelledError:
+        raise ConfigError("this runtime or client was closed meanwhile; open another one") from None
+    finally:
+        running.cancel()  # after Ctrl-C; a coroutine that has ended is not affected
 
 
 def awaited(
@@ -94,16 +102,18 @@ def iterated(
 
     @wraps(method)
     def iterate(self: LoopProxy[_Target], *args: _P.args, **kwargs: _P.kwargs) -> Iterator[_T]:
-        items = method(self.target, *args, **kwargs)
+        items, reading = method(self.target, *args, **kwargs), asyncio.Lock()
 
         async def following() -> tuple[_T, ...]:
-            async for item in items:
-                return (item,)
+            async with reading:
+                async for item in items:
+                    return (item,)
             return ()
 
         async def close() -> None:
-            if isinstance(items, AsyncGenerator):
-                await items.aclose()
+            async with reading:  # after Ctrl-C, the last read may take a moment to end
+                if isinstance(items, AsyncGenerator):
+                    await items.aclose()
 
         try:
             while found := run_on(self.loop, following()):
@@ -128,13 +138,108 @@ def _wrapped(
     return call
 
 
+class SyncCallHandle(LoopProxy[CallHandle]):
+    """A call that was started, for code without an event loop.
+
+    Attributes:
+        id: as `CallHandle.id`.
+    """
+
+    def __init__(self, target: CallHandle, loop: asyncio.AbstractEventLoop) -> None:
+        """Take the handle and its event loop."""
+        super().__init__(target, loop)
+        self.id = target.id
+
+    def __repr__(self) -> str:
+        """Return the id and the status, if that can be read."""
+        return self._read(self.target.__repr__)
+
+    @property
+    def status(self) -> InvocationStatus:
+        """Its status now."""
+        return self._read(lambda: self.target.status)
+
+    @property
+    def tool_id(self) -> ToolId:
+        """The id of its tool."""
+        return self._read(lambda: self.target.tool_id)
+
+    @property
+    def stored_result(self) -> ToolResult | None:
+        """The result of a call that was started and has ended in this process, once it is stored; else None."""
+        return self.target.stored_result
+
+    result = awaited(CallHandle.result)
+    progress = iterated(CallHandle.progress)
+    cancel = awaited(CallHandle.cancel)
+
+    def idle(self) -> Self:
+        """Return this handle once the call has ended or waits, as `CallHandle.idle` does."""
+        run_on(self.loop, self.target.idle())
+        return self
+
+    def _read(self, read: Callable[[], _T]) -> _T:
+        """Return what is read on the event loop, whose journal other threads may not read; here once it has ended."""
+        if self.loop.is_closed():
+            return read()
+
+        async def work() -> _T:
+            return read()
+
+        return run_on(self.loop, work())
+
+
+def _sync_handle(target: CallHandle, loop: asyncio.AbstractEventLoop) -> SyncCallHandle:
+    return SyncCallHandle(target, loop)
+
+
+class SyncCalls(LoopProxy[CallAccess]):
+    """`rt.calls` for code without an event loop."""
+
+    start = _wrapped(awaited(CallAccess.start), _sync_handle)
+    get = _wrapped(_called(CallAccess.get), _sync_handle)
+    new_id = _called(CallAccess.new_id)
+    open_ids = _called(CallAccess.open_ids)
+    interrupt = _called(CallAccess.interrupt)
+    recover = awaited(CallAccess.recover)
+    may_read = awaited(CallAccess.may_read)
+
+    @property
+    def thread(self) -> Thread:
+        """The conversation of the calls."""
+        return self.target.thread
+
+    @property
+    def shared(self) -> JsonObject:
+        """A copy of the context that calls share and tools change."""
+        return self.target.shared
+
+
+class SyncSurfaces(LoopProxy[SurfaceAccess]):
+    """`rt.surfaces` for code without an event loop."""
+
+    find = _called(SurfaceAccess.find)
+    forget = _called(SurfaceAccess.forget)
+    current = _called(SurfaceAccess.current)
+    refresh = _called(SurfaceAccess.refresh)
+    offered = _called(SurfaceAccess.offered)
+    default = _called(SurfaceAccess.default)
+    tool_names = _called(SurfaceAccess.tool_names)
+    offer_read_result = _called(SurfaceAccess.offer_read_result)
+    prepare_search = awaited(SurfaceAccess.prepare_search)
+    change = awaited(SurfaceAccess.change)
+
+
 class SyncApprovals(LoopProxy[ApprovalQueue]):
     """`rt.approvals` for code without an event loop."""
 
     list = awaited(ApprovalQueue.list)
     get = awaited(ApprovalQueue.get)
     of_call = awaited(ApprovalQueue.of_call)
+    within = awaited(ApprovalQueue.within)
+    is_open = awaited(ApprovalQueue.is_open)
     closed = awaited(ApprovalQueue.closed)
+    is_for_people = _called(ApprovalQueue.is_for_people)
     decide = awaited(ApprovalQueue.decide)
     rules = awaited(ApprovalQueue.rules)
     forget = awaited(ApprovalQueue.forget)
@@ -236,6 +341,8 @@ class SyncRuntime(LoopProxy[Runtime]):
     """A runtime for code without an event loop: `with sync.open(tools=[...]) as rt`.
 
     Attributes:
+        calls: as `Runtime.calls`.
+        surfaces: as `Runtime.surfaces`.
         approvals: as `Runtime.approvals`.
         journal: as `Runtime.journal`.
         deferred: as `Runtime.deferred`.
@@ -253,6 +360,8 @@ class SyncRuntime(LoopProxy[Runtime]):
         if thread is not None:
             self._thread = thread
             atexit.register(self.close)
+        self.calls = SyncCalls(target.calls, loop)
+        self.surfaces = SyncSurfaces(target.surfaces, loop)
         self.approvals = SyncApprovals(target.approvals, loop)
         self.journal = SyncJournal(target.journal, loop)
         self.deferred = SyncDeferred(target.deferred, loop)
@@ -262,34 +371,14 @@ class SyncRuntime(LoopProxy[Runtime]):
     call = awaited(Runtime.call)
     batch = awaited(Runtime.batch)
     stream_batch = iterated(Runtime.stream_batch)
-    start = awaited(Runtime.start)
-    submit = awaited(Runtime.submit)
-    start_call = awaited(Runtime.start_call)
-    wait = awaited(Runtime.wait)
-    new_invocation_id = _called(Runtime.new_invocation_id)
+    start = _wrapped(awaited(Runtime.start), _sync_handle)
     cancel = awaited(Runtime.cancel)
-    cancel_all = _called(Runtime.cancel_all)
-    interrupt = _called(Runtime.interrupt)
-    open_calls = _called(Runtime.open_calls)
-    recover = awaited(Runtime.recover)
-
-    surface = awaited(Runtime.surface)
-    find_surface = _called(Runtime.find_surface)
-    default_surface = _called(Runtime.default_surface)
-    offer_read_result = _called(Runtime.offer_read_result)
-    may_read = awaited(Runtime.may_read)
-    tool_names = _called(Runtime.tool_names)
-    current = _called(Runtime.current)
-    refresh = _called(Runtime.refresh)
-    offered = _called(Runtime.offered)
-    search = awaited(Runtime.search)
-    prepare_search = awaited(Runtime.prepare_search)
-    load = awaited(Runtime.load)
-    change = awaited(Runtime.change)
     reload = awaited(Runtime.reload)
     declare = _called(Runtime.declare)
     retire = _called(Runtime.retire)
-
+    surface = awaited(Runtime.surface)
+    search = awaited(Runtime.search)
+    load = awaited(Runtime.load)
     run = awaited(Runtime.run)
     tools_for = _wrapped(awaited(Runtime.tools_for), SyncModelTools)
     child = _wrapped(_called(Runtime.child), _sync_runtime)
@@ -315,31 +404,6 @@ class SyncRuntime(LoopProxy[Runtime]):
             if self._thread is not None:
                 atexit.unregister(self.close)
                 end_loop(self.loop, self._thread)
-
-    @property
-    def thread(self) -> Thread:
-        """The conversation of the calls."""
-        return self.target.thread
-
-    @property
-    def documents(self) -> DocumentStore | None:
-        """Small documents beside the journal, whose methods are coroutines."""
-        return self.target.documents
-
-    @property
-    def is_durable(self) -> bool:
-        """Whether another process can recover the calls of this one."""
-        return self.target.is_durable
-
-    @property
-    def shared(self) -> JsonObject:
-        """A copy of the context that calls share and tools change."""
-        return self.target.shared
-
-    @property
-    def store_fault(self) -> str | None:
-        """Why the durable store could not be used at the last check, seconds ago; None if it could."""
-        return self.target.store_fault
 
 
 def _opens(method: Callable[_P, Runtime]) -> Callable[[Callable[..., SyncRuntime]], Callable[_P, SyncRuntime]]:

@@ -6,6 +6,7 @@ import pwd
 import threading
 
 import pytest
+from starting import begin
 
 from agenttool import Context, Runtime, sync, tool
 from agenttool.codec import digest_of
@@ -128,11 +129,11 @@ async def test_a_start_returns_while_a_nested_call_waits_so_that_one_task_may_an
 
     async with Runtime.open(tools=[bank.tool, outer], approve="wait", rules=OUTER) as rt:
         async with asyncio.timeout(60):
-            started = await rt.start("outer", {"n": depth}, surface=await rt.surface())
+            started = await begin(rt, "outer", {"n": depth}, surface=await rt.surface())
         assert started.status == "running"
         (question,) = await rt.approvals.list()
         await rt.approvals.decide(question, "allow")
-        assert (await rt.wait(started.invocation_id)).text == "succeeded"
+        assert (await rt.calls.get(started.invocation_id).result()).text == "succeeded"
     assert bank.ran == [SHOWN]
 
 

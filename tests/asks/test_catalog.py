@@ -30,7 +30,7 @@ async def test_ask_01_two_servers_may_offer_one_name_and_neither_wins_in_silence
     assert "'github.search', 'jira.search'" in bare.model_facing_content[0].text
 
 
-async def test_ask_18_every_tool_that_is_not_there_says_why_and_so_does_calling_it():
+async def test_ask_18_every_tool_that_is_not_there_says_why_and_so_does_calling_it(caplog):
     @tool(lifecycle=Lifecycle.REQUIRES_SETUP)
     async def deploy() -> str:
         """Deploy. Not for tests."""
@@ -48,20 +48,22 @@ async def test_ask_18_every_tool_that_is_not_there_says_why_and_so_does_calling_
 
     async with Runtime.open(tools=[deploy, write, poll], mode="read_only", approve="deny") as rt:
         surface = await rt.surface()
-        told = [(each.name, each.reason, each.would_change) for each in surface.blocked_tools]
-        results = [await rt.call(name, {}, surface=surface) for name, _, _ in told]
+        blocked = [(each.name, each.reason, each.would_change) for each in surface.blocked_tools]
+        results = [await rt.call(name, {}, surface=surface) for name, _, _ in blocked]
     assert surface.loaded_tools == ()
-    assert told == [
+    assert blocked == [
         ("local.deploy", "setup_required", "finish its setup"),
         ("local.write", "policy_blocked", "leave read-only mode"),
         ("local.poll", "policy_blocked", "run interactively"),
     ]
     assert [(each.error.error_class, each.error.error_code) for each in results] == [
-        ("blocked_tool", reason) for _, reason, _ in told
+        ("blocked_tool", reason) for _, reason, _ in blocked
     ]
-    assert all(
-        change in result.model_facing_content[0].text for result, (_, _, change) in zip(results, told, strict=True)
-    )
+    texts = [each.model_facing_content[0].text for each in results]
+    assert all("ask the operator to change that" in each for each in texts)
+    assert all(absent.message in text for absent, text in zip(surface.blocked_tools, texts, strict=True))
+    logged = [each.getMessage() for each in caplog.records if each.name == "agenttool.calls"]
+    assert [each.partition("to change that: ")[2] for each in logged] == [change for _, _, change in blocked]
 
 
 async def test_ask_21_a_tool_left_out_of_an_agents_surface_cannot_be_called_by_any_of_its_names(allow):

@@ -11,7 +11,7 @@ ANSWERS = {
     1: "test_ask_01_two_servers_may_offer_one_name_and_neither_wins_in_silence",
     2: "test_ask_02_a_name_that_no_provider_takes_costs_neither_its_tool_nor_any_other",
     3: "test_ask_03_hundreds_of_tools_cost_a_model_one_search_and_what_it_finds",
-    4: "test_ask_04_a_result_of_megabytes_is_a_success_with_a_preview_and_kept_whole",
+    4: "test_ask_04_a_result_of_megabytes_is_a_success_with_a_preview_and_stored_whole",
     5: "test_ask_05_an_image_is_an_image_and_its_base64_is_in_no_text",
     6: "test_ask_06_a_question_is_still_open_after_a_restart_and_its_answer_counts",
     7: "test_ask_07_what_runs_is_what_was_shown_whatever_happens_to_it_meanwhile",

@@ -81,15 +81,15 @@ async def test_ask_13_a_call_that_was_stopped_writes_nothing_afterwards(allow, r
     assert written == []
 
 
-async def test_ask_13_a_call_that_cannot_be_stopped_says_so_and_its_end_is_told(allow, records):
-    begun, go_on, written = asyncio.Event(), threading.Event(), []
+async def test_ask_13_a_call_that_cannot_be_stopped_says_so_and_its_end_is_reported(allow, records):
+    begun, proceed, written = asyncio.Event(), threading.Event(), []
     loop = asyncio.get_running_loop()
 
     @tool
     def upload() -> str:
         """Upload in a thread. Not for hurry."""
         loop.call_soon_threadsafe(begun.set)
-        go_on.wait(30)
+        proceed.wait(30)
         written.append("all of it")
         return "uploaded"
 
@@ -98,7 +98,7 @@ async def test_ask_13_a_call_that_cannot_be_stopped_says_so_and_its_end_is_told(
         await begun.wait()
         (call,) = await records(rt, "tool_invocation")
         assert await rt.cancel(call["invocation_id"]) is False
-        go_on.set()
+        proceed.set()
         result = await running
         events = [each["event_type"].rpartition(".")[2] for each in await records(rt, "tool_event")]
     assert (result.status, written) == ("succeeded", ["all of it"])
@@ -110,7 +110,7 @@ async def test_ask_14_every_call_of_a_turn_has_a_result_however_it_ended(allow, 
 
     @tool(concurrency_safe=True)
     async def wait() -> str:
-        """Wait until somebody stops it. Not for results."""
+        """Wait until it is stopped. Not for results."""
         begun.set()
         await asyncio.Event().wait()
         return "never"
@@ -120,7 +120,7 @@ async def test_ask_14_every_call_of_a_turn_has_a_result_however_it_ended(allow, 
         calls = [ToolCall(name=name, arguments={}, native_call_id=f"call_{name}") for name in names]
         turn = asyncio.ensure_future(rt.batch(calls, surface=await rt.surface()))
         await begun.wait()
-        rt.cancel_all()
+        rt.calls.interrupt(blocking=True)
         results = await turn
         invocations = {each["native_call_id"]: each for each in await records(rt, "tool_invocation")}
         terminal = [
@@ -175,13 +175,13 @@ async def test_ask_28_every_failure_has_a_class_a_code_and_a_word_about_trying_a
             )
         )
 
-    told = {}
+    errors = {}
     async with Runtime.open(tools=[add, explode, hang, unplugged, throttled], rules=allow) as rt:
         surface = await rt.surface()
         for name in ("explode", "hang", "unplugged", "throttled", "add", "nowhere"):
-            told[name] = (await rt.call(name, {}, surface=surface)).error
+            errors[name] = (await rt.call(name, {}, surface=surface)).error
         after_all = await rt.call("add", {"a": 1}, surface=surface)
-    assert {name: (each.error_class, each.recoverability) for name, each in told.items()} == {
+    assert {name: (each.error_class, each.recoverability) for name, each in errors.items()} == {
         "explode": ("execution_failed", "change_arguments"),
         "hang": ("timeout", "retryable"),
         "unplugged": ("dependency_unavailable", "retryable"),
@@ -189,10 +189,10 @@ async def test_ask_28_every_failure_has_a_class_a_code_and_a_word_about_trying_a
         "add": ("schema_validation_failed", "change_arguments"),
         "nowhere": ("unknown_tool", "discover_first"),
     }
-    assert all(each.error_code and each.message for each in told.values())
-    assert (told["add"].retry.safe, told["add"].retry.arguments_must_change) == (True, True)
-    assert told["explode"].retry.safe is False, "it may have done something"
-    assert told["throttled"].retry_after == 30
+    assert all(each.error_code and each.message for each in errors.values())
+    assert (errors["add"].retry.safe, errors["add"].retry.arguments_must_change) == (True, True)
+    assert errors["explode"].retry.safe is False, "it may have done something"
+    assert errors["throttled"].retry_after == 30
     assert after_all.structured_content == 2
 
 
@@ -207,7 +207,7 @@ async def explode() -> str:
 
 
 @pytest.mark.slow
-def test_ask_28_the_terminal_tells_the_class_and_fails(terminal):
+def test_ask_28_the_terminal_prints_the_class_and_fails(terminal):
     (terminal.folder / "broken.py").write_text(BROKEN)
     done = terminal("call", "explode", "--from", "broken", "--json")
     assert done.returncode == 1

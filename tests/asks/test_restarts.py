@@ -7,6 +7,7 @@ import sys
 from contextlib import asynccontextmanager
 
 import pytest
+from starting import begin
 
 from agenttool import RapServer, Runtime, tool
 from agenttool.adapters.rap.listener import Listener
@@ -34,7 +35,7 @@ async def main():
         results = []
         while not results:
             await asyncio.sleep(0.1)
-            await rt.recover()
+            await rt.calls.recover()
             results = [each async for each in rt.journal.export() if type(each).__name__ == "ToolResult"]
         print(results[0].error.error_code, results[0].error.retry.safe)
 
@@ -140,10 +141,10 @@ async def test_ask_30_a_job_of_hours_is_submitted_left_alone_and_called_back(tmp
     mill, callbacks = free_port(), free_port()
     async with asyncio.timeout(120), milling(tmp_path, mill):
         async with called_back(tmp_path, mill, callbacks, allow) as first:
-            begun = await first.start("grind", {"sacks": 3}, surface=await first.surface())
-            assert begun.invocation_id not in first.open_calls()
+            begun = await begin(first, "grind", {"sacks": 3}, surface=await first.surface())
+            assert begun.invocation_id not in first.calls.open_ids()
         (tmp_path / "ground").touch()
         async with called_back(tmp_path, mill, callbacks, allow) as second:
-            result = await second.wait(begun.invocation_id)
+            result = await second.calls.get(begun.invocation_id).result()
     assert result.content[0].text == "3 sacks of flour"
     assert (tmp_path / "ledger").read_text() == "3\n"

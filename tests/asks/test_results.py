@@ -12,7 +12,7 @@ PNG = base64.b64decode(
 )
 
 
-async def test_ask_04_a_result_of_megabytes_is_a_success_with_a_preview_and_kept_whole(allow, records):
+async def test_ask_04_a_result_of_megabytes_is_a_success_with_a_preview_and_stored_whole(allow, records):
     text = "\n".join(f"line {number}" for number in range(150_000))
 
     @tool
@@ -23,14 +23,14 @@ async def test_ask_04_a_result_of_megabytes_is_a_success_with_a_preview_and_kept
     async with Runtime.open(tools=[dump], rules=allow) as rt:
         result = await rt.call("dump", {}, surface=await rt.surface())
         (decision,) = await records(rt, "tool_result_persistence")
-        kept = await rt.journal.payload(decision["persisted_ref"]["digest"])
-    told = result.model_facing_content[0].text
+        stored = await rt.journal.payload(decision["persisted_ref"]["digest"])
+    preview = result.model_facing_content[0].text
     assert result.status == "succeeded"
-    assert len(told) < 30_000
-    assert "line 0\n" in told
-    assert "line 149999" in told
-    assert "150000 lines" in told
-    assert kept.decode() == text
+    assert len(preview) < 30_000
+    assert "line 0\n" in preview
+    assert "line 149999" in preview
+    assert "150000 lines" in preview
+    assert stored.decode() == text
     assert decision["persisted_ref"]["digest"] == digest_of_bytes(text.encode())
     assert any(item.type == "persisted_output_ref" for item in result.content)
 

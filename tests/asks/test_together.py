@@ -26,7 +26,7 @@ async def test_ask_16_parallel_edits_of_one_file_lose_nothing(allow, tmp_path):
     assert [each.model_facing_content[0].text for each in results] == [str(n) for n in range(20)]
 
 
-class Crowd:
+class Callers:
     """Counts who is inside at the same time."""
 
     def __init__(self):
@@ -42,29 +42,29 @@ class Crowd:
 
 
 async def test_ask_16_a_tool_that_only_reads_is_not_taken_for_one_that_may_run_beside_others():
-    crowd = Crowd()
+    callers = Callers()
 
     @tool(read_only=True, open_world=False)
     async def peek(n: int) -> str:
         """Read through a cursor of its own kind. Not for writing."""
-        return await crowd.visit(str(n))
+        return await callers.visit(str(n))
 
     async with Runtime.open(tools=[peek]) as rt:
         calls = [ToolCall(name="peek", arguments={"n": n}) for n in range(8)]
         await rt.batch(calls, surface=await rt.surface())
-    assert crowd.peak == 1
+    assert callers.peak == 1
 
 
 async def test_ask_16_writers_of_different_files_run_together_and_of_one_file_in_turn(allow):
-    crowd = Crowd()
+    callers = Callers()
 
     @tool(concurrency_safe=True, locks=lambda given: [ResourceLock(resource=f"file:{given['path']}", mode="write")])
     async def save(path: str) -> str:
         """Save a file. Not for reading."""
-        return await crowd.visit(path)
+        return await callers.visit(path)
 
     async with Runtime.open(tools=[save], rules=allow) as rt:
         calls = [ToolCall(name="save", arguments={"path": path}) for path in ("a", "a", "b", "b", "a", "c")]
         results = await rt.batch(calls, surface=await rt.surface())
-    assert crowd.peak > 1
+    assert callers.peak > 1
     assert not any(each.is_error for each in results)

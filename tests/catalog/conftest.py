@@ -5,8 +5,8 @@ import pytest
 from agenttool.catalog.catalog import Catalog
 from agenttool.catalog.filters import Situation
 from agenttool.catalog.surface import Surface, SurfaceRequest
-from agenttool.catalog.surface_record import SurfaceDetails, build_surface_record
-from agenttool.catalog.visibility import VisibilityOptions, decide_visibility
+from agenttool.catalog.surface_record import build_surface_record
+from agenttool.catalog.visibility import decide_visibility
 from agenttool.codec import to_json
 from agenttool.ports.surfacing import Circumstances, SurfacePolicy
 from agenttool.schema.compile import compile_schema
@@ -23,14 +23,17 @@ def surface():
             catalog.add(*catalog.prepare(tool))
         here = Situation(circumstances=Circumstances(**(circumstances or {})), **situation)
         policy = policy or SurfacePolicy()
-        options = VisibilityOptions(loaded=frozenset(loaded), policy=policy, finder=finder)
-        visibility = decide_visibility(catalog.snapshot(), here, options)
+        visibility = decide_visibility(catalog.snapshot(), here, loaded=loaded, policy=policy, finder=finder)
         request = SurfaceRequest()
-        details = SurfaceDetails(
-            surface_id="srf_1", created_at="2026-05-08T00:00:00Z", request=request, situation=here, policy=policy
+        record = build_surface_record(
+            visibility,
+            surface_id="srf_1",
+            created_at="2026-05-08T00:00:00Z",
+            request=request,
+            situation=here,
+            policy=policy,
         )
-        record = build_surface_record(visibility, details)
         assert compile_schema(schema_of("tool_surface")).misfits(to_json(record)) == []
-        return Surface(record=record, visibility=visibility, request=request, situation=here, loaded=options.loaded)
+        return Surface(record=record, visibility=visibility, request=request, situation=here, loaded=frozenset(loaded))
 
     return surface

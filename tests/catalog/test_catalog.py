@@ -116,7 +116,6 @@ def test_texts_are_shared_with_the_records_of_the_caller_and_schemas_are_not():
     schema["properties"].clear()
     assert entry.tool.interface.model_input_schema["properties"] == {"path": {"type": "string"}}
     assert entry.tool.declaration.description is tool.declaration.description
-    assert entry.tool.execution_profile is tool.execution_profile
     assert entry.tool.executor is tool.executor
 
 

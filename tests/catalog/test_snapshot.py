@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from agenttool.catalog.catalog import Catalog
 from agenttool.catalog.filters import Situation
 from agenttool.catalog.surface import Surface, SurfaceRequest
-from agenttool.catalog.surface_record import SurfaceDetails, build_surface_record
+from agenttool.catalog.surface_record import build_surface_record
 from agenttool.catalog.unresolved import Unresolved
-from agenttool.catalog.visibility import VisibilityOptions, decide_visibility
+from agenttool.catalog.visibility import decide_visibility
 from agenttool.errors import ConfigError
 from agenttool.ports.surfacing import Circumstances, ProviderState, Role, SurfacePolicy
 from agenttool.records import replace
@@ -58,16 +58,12 @@ def tool_of(said):
 
 def surface_of(snapshot, situation):
     policy = SurfacePolicy(max_tools=4)
-    visibility = decide_visibility(snapshot, situation, VisibilityOptions(policy=policy))
-    details = SurfaceDetails(
-        surface_id="s", created_at="t", request=SurfaceRequest(), situation=situation, policy=policy
+    visibility = decide_visibility(snapshot, situation, policy=policy)
+    request = SurfaceRequest()
+    record = build_surface_record(
+        visibility, surface_id="s", created_at="t", request=request, situation=situation, policy=policy
     )
-    return Surface(
-        record=build_surface_record(visibility, details),
-        visibility=visibility,
-        request=details.request,
-        situation=situation,
-    )
+    return Surface(record=record, visibility=visibility, request=request, situation=situation)
 
 
 def described(snapshot):

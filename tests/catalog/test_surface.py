@@ -109,10 +109,10 @@ def test_always_load_beats_should_defer(surface):
 
 def test_ask_18_every_tool_that_is_not_there_says_why_and_what_would_change_it(surface):
     made = surface(declared("a", lifecycle=Lifecycle.REQUIRES_SETUP), scripted_tool("b"), allows_writes=False)
-    told = {
+    found = {
         tool.name: (tool.reason.value, tool.may_change, bool(tool.would_change)) for tool in made.record.blocked_tools
     }
-    assert told == {"test.a": ("setup_required", True, True), "test.b": ("policy_blocked", True, True)}
+    assert found == {"test.a": ("setup_required", True, True), "test.b": ("policy_blocked", True, True)}
 
 
 def test_a_tool_that_says_it_only_reads_stays_in_read_only_mode(surface):
@@ -120,7 +120,7 @@ def test_a_tool_that_says_it_only_reads_stays_in_read_only_mode(surface):
     assert made.record.loaded_tools == ("tool_test.read",)
 
 
-def test_an_unknown_name_is_told_apart_from_a_blocked_one(surface):
+def test_an_unknown_name_is_distinguished_from_a_blocked_one(surface):
     assert code(surface(scripted_tool("a")).resolve("b")) == ("unknown_tool", "unknown_tool")
 
 
@@ -131,17 +131,17 @@ def test_a_blocked_tool_does_not_make_the_name_of_another_ambiguous(surface):
 
 @pytest.mark.requirement("AT-SURF-10")
 @pytest.mark.parametrize(
-    ("only", "told"),
+    ("only", "reasons"),
     [
         (None, {"test.two": "did not pass it on", "test.three": "did not pass it on"}),
         (frozenset({"one", "two"}), {"test.two": "did not pass it on", "test.three": "requested"}),
     ],
 )
-def test_tools_that_were_not_passed_on_to_a_sub_agent_have_that_reason(surface, only, told):
+def test_tools_that_were_not_passed_on_to_a_sub_agent_have_that_reason(surface, only, reasons):
     tools = [scripted_tool(name) for name in ("one", "two", "three")]
     made = surface(*tools, is_child=True, bounds=frozenset({"tool_test.one"}), only=only)
     assert made.record.loaded_tools == ("tool_test.one",)
-    assert {each.name: told[each.name] in each.message for each in made.record.excluded_tools} == dict.fromkeys(
-        told, True
+    assert {each.name: reasons[each.name] in each.message for each in made.record.excluded_tools} == dict.fromkeys(
+        reasons, True
     )
-    assert "let the agent above load it" in made.resolve("two").message
+    assert "let the agent above load it" in made.resolve("two").remedy

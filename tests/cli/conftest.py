@@ -84,7 +84,7 @@ RULES = (
 
 
 async def say_less(question):
-    """Change an input: nobody needs more than two loaves."""
+    """Change an input: no customer needs more than two loaves."""
     if question.input["loaves"] > 2:
         return {"updated_input": {**question.input, "loaves": 2}, "message": "two are enough"}
     return None
@@ -102,7 +102,7 @@ def open_runtime(path):
 async def answered(rt, calling, word, updated):
     """Answer the question of a call, and give its result."""
     async with asyncio.timeout(BOUND_S):
-        while not (questions := await rt.approvals.list()):  # noqa: ASYNC110 -- nobody tells when a question is asked
+        while not (questions := await rt.approvals.list()):  # noqa: ASYNC110 -- no event says when a question is asked
             await asyncio.sleep(0.01)
     await rt.approvals.decide(questions[0].approval_id, word, input=updated, by="pat")
     return await calling
@@ -140,7 +140,7 @@ async def canceled(rt, surface):
     calling = asyncio.ensure_future(rt.call("kitchen.wait", {}, surface=surface))
     async with asyncio.timeout(BOUND_S):
         await _began.wait()
-    rt.cancel_all()
+    rt.calls.interrupt(blocking=True)
     return (await calling).invocation_id
 
 

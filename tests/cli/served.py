@@ -120,8 +120,8 @@ class Garden:
     def served(self, *, grace_s=None):
         """Serve the runtime, by the command itself or by one that waits so long when it is to stop."""
         program = ["-m", "agenttool"] if grace_s is None else ["-c", IMPATIENT, str(grace_s)]
-        with running(self.folder, [*program, "serve", "--json"]) as (child, told):
-            assert told["callback_url"] == self.url
+        with running(self.folder, [*program, "serve", "--json"]) as (child, printed):
+            assert printed["callback_url"] == self.url
             yield child
 
     def caller(self):
@@ -165,8 +165,8 @@ class Garden:
 
     def end_of(self, child):
         """Give how it ended and what it said of it."""
-        _, told = child.communicate(timeout=BOUND_S)
-        return child.returncode, told
+        _, printed = child.communicate(timeout=BOUND_S)
+        return child.returncode, printed
 
     def wait_until_it_lets_nobody_in(self):
         """Wait until new connections are refused."""
@@ -183,13 +183,13 @@ def garden(folder, port):
     (folder / "greenhouse.py").write_text(PROVIDER)
     with running(folder, ["-m", "agenttool", "rap", "serve", "greenhouse:provider", "--port", "0", "--json"]) as (
         _,
-        told,
+        printed,
     ):
-        yield Garden(folder, port, told["port"])
+        yield Garden(folder, port, printed["port"])
 
 
 def is_taken(port):
-    """Tell whether anybody listens there."""
+    """Return whether a server listens there."""
     try:
         socket.create_connection(("127.0.0.1", port), timeout=BOUND_S).close()
     except ConnectionRefusedError:

@@ -2,9 +2,7 @@
 
 import json
 import os
-import pty
 import pwd
-import select
 import shlex
 import signal
 import subprocess
@@ -13,6 +11,7 @@ import time
 
 import pytest
 from project_settings import write_settings
+from terminal_session import at_terminal
 from waiting import wait_until
 
 from agenttool.errors import StoreError
@@ -44,7 +43,7 @@ def command(folder, *words):
 
 
 def asked(folder, amount=5):
-    """Make a call that asks while nobody is there; give its question."""
+    """Make a call that asks while no approver is connected; return its question."""
     done = command(folder, "call", "transfer", "to=ada", f"amount={amount}", "--from", "bank")
     assert done.returncode == 3, done.stderr
     assert "waits for an answer: agenttool approvals" in done.stderr
@@ -64,40 +63,6 @@ def open_questions(folder):
 def ledger(folder):
     file = folder / "ledger"
     return file.read_text().splitlines() if file.exists() else []
-
-
-def at_terminal(folder, words, script):
-    """Run a command at a terminal, and type each answer once its words have appeared; give all that was shown."""
-    master, slave = pty.openpty()
-    process = subprocess.Popen(
-        [*PROGRAM, *words], cwd=folder, stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
-        env={**os.environ, "TERM": "dumb", "COLUMNS": "80", "EDITOR": "", "VISUAL": ""},
-    )  # fmt: skip
-    os.close(slave)
-    shown, searched, left = "", 0, list(script)
-
-    def has_ended():
-        nonlocal shown, searched
-        if select.select([master], [], [], 0.1)[0]:
-            try:
-                shown += os.read(master, 65536).decode()
-            except OSError:
-                return True
-        if left and (found := shown.find(left[0][0], searched)) >= 0:
-            words, typed = left.pop(0)
-            searched = found + len(words)
-            if typed is signal.SIGINT:
-                process.send_signal(typed)
-            else:
-                os.write(master, typed.encode())
-        return False
-
-    try:
-        wait_until(has_ended, pause_s=0)
-        return process.wait(timeout=60), shown.replace("\r\n", "\n")
-    finally:
-        process.kill()
-        os.close(master)
 
 
 def test_a_question_shows_the_input_the_reason_and_a_rule_that_would_allow_it(folder):
@@ -157,8 +122,8 @@ def test_a_call_can_be_refused_edited_or_remembered_by_a_program(folder):
     assert "too little" in refused.stdout
     edited = ["--input", '{"to": "eve", "amount": 9}']
     assert "sent 9 to eve" in answer(folder, second, "allow", *edited, "--from", "bank").stdout
-    kept = answer(folder, third, "allow", "--remember", "1", "--from", "bank")
-    assert "sent 3 to ada" in kept.stdout
+    stored = answer(folder, third, "allow", "--remember", "1", "--from", "bank")
+    assert "sent 3 to ada" in stored.stdout
     assert ledger(folder) == ["9 to eve", "3 to ada"]
 
 
@@ -257,10 +222,10 @@ def test_a_late_or_unknown_answer_is_rejected_with_the_reason(folder):
     assert (lost.returncode, "there is no such question; list the open ones" in lost.stderr) == (1, True)
     answer(folder, question, "deny")
     again = answer(folder, question, "allow")
-    assert (again.returncode, "it was answered already; the first answer counts" in again.stderr) == (1, True)
+    assert (again.returncode, "has answered it; the first answer stands" in again.stderr) == (1, True)
     command(folder, "approvals", "--from", "bank")
     ended = answer(folder, question, "allow")
-    assert (ended.returncode, "its call has ended (rejected); see: agenttool show inv_" in ended.stderr) == (1, True)
+    assert (ended.returncode, "the first answer stands; see: agenttool show inv_" in ended.stderr) == (1, True)
 
 
 def decisions(folder):
@@ -311,7 +276,7 @@ def test_an_answer_needs_the_digest_of_the_question_that_was_shown(folder):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "expected"),
     [
         (["answer", "apr_1"], "an answer is `answer APR_ID allow`"),
         (["answer", "apr_1", "maybe"], "an answer is `answer APR_ID allow`"),
@@ -322,27 +287,28 @@ def test_an_answer_needs_the_digest_of_the_question_that_was_shown(folder):
         (["--store", "memory:"], "the journal is in memory"),
     ],
 )
-def test_a_wrong_word_is_refused_in_words(folder, words, told):
+def test_a_wrong_word_is_refused_in_words(folder, words, expected):
     (folder / "calls.db").touch()
     done = command(folder, "approvals", *words)
     assert done.returncode == 2
-    assert told in done.stderr
+    assert expected in done.stderr
     assert not (folder / "gone.db").exists()
 
 
 def test_an_answer_as_json_contains_the_result(folder):
     question = asked(folder)
-    kept = json.loads(answer(folder, question, "allow", "--json").stdout)
-    assert kept == {
+    stored = json.loads(answer(folder, question, "allow", "--json").stdout)
+    assert stored == {
         "approval_id": question["approval_id"],
         "invocation_id": question["invocation_id"],
         "answer": "allowed",
+        "by": pwd.getpwuid(os.getuid()).pw_name,
         "result": None,
     }
     other = asked(folder, 6)
     done = answer(folder, other, "deny", "--json", "--from", "bank")
-    told = json.loads(done.stdout)
-    assert (done.returncode, told["answer"], told["result"]["status"]) == (0, "refused", "rejected")
+    expected = json.loads(done.stdout)
+    assert (done.returncode, expected["answer"], expected["result"]["status"]) == (0, "refused", "rejected")
 
 
 def test_questions_are_listed_though_the_store_cannot_be_written(folder, run, monkeypatch):
@@ -454,7 +420,7 @@ def test_ctrl_c_at_the_prompt_cancels_the_call_before_the_tool_starts(folder, st
     status, shown = at_terminal(folder, words, [("Run it?", signal.SIGINT)])
     assert status == 130
     assert "canceled before the tool started" in shown
-    assert [each for each in open_questions(folder) if "error" not in each] == []  # in memory there is nobody to ask
+    assert [each for each in open_questions(folder) if "error" not in each] == []  # in memory there is no approver
 
 
 def test_a_question_is_answered_by_a_part_of_its_id_or_the_end_of_that_of_its_call(folder):

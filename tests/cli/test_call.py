@@ -4,11 +4,14 @@ import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from project_settings import write_settings
 
 from agenttool.cli.call import read_arguments
+
+FIXTURE = str(Path(__file__).parents[1] / "support" / "mcp_fixture_server.py")
 
 TOOLS = '''
 import asyncio
@@ -99,7 +102,7 @@ def test_without_a_user_a_risky_call_is_denied_unless_a_rule_allows_it(folder):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["add", "--from", "nowhere"], "module 'nowhere' cannot be imported"),
         (["add", "--from", "nowhere"], "; there is no nowhere.py in "),
@@ -114,10 +117,10 @@ def test_without_a_user_a_risky_call_is_denied_unless_a_rule_allows_it(folder):
         (["add", "--settings", "gone.toml", "--from", "pantry"], "gone.toml"),
     ],
 )
-def test_a_wrong_option_is_rejected_with_a_message(folder, words, told):
+def test_a_wrong_option_is_rejected_with_a_message(folder, words, message):
     done = command(folder, "call", *words)
     assert done.returncode == 2
-    assert told in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -167,9 +170,9 @@ def test_ctrl_c_cancels_the_call(folder):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("times", "status", "told"), [(1, 0, "cannot be canceled"), (2, 130, "exited without waiting")]
+    ("times", "status", "message"), [(1, 0, "cannot be canceled"), (2, 130, "exited without waiting")]
 )
-def test_a_tool_that_cannot_be_canceled_runs_to_its_end_unless_ctrl_c_comes_twice(folder, times, status, told):
+def test_a_tool_that_cannot_be_canceled_runs_to_its_end_unless_ctrl_c_comes_twice(folder, times, status, message):
     write_settings(folder / "agenttool.toml", ALLOW)
     process = subprocess.Popen(
         [sys.executable, "-m", "agenttool", "call", "chop", "--from", "pantry"],
@@ -188,14 +191,21 @@ def test_a_tool_that_cannot_be_canceled_runs_to_its_end_unless_ctrl_c_comes_twic
         (folder / "enough").touch()
     out, err = process.communicate(timeout=60)
     assert (process.returncode, "chopped" in out) == (status, times == 1)
-    assert told in err
+    assert message in err
 
 
 def test_a_stored_call_prints_the_command_that_shows_it(folder):
     done = command(folder, "call", "add", "a=1", "--from", "pantry", "--store", "calls.db")
     assert done.stdout == "2\n"
     assert re.fullmatch(r"agenttool show inv_[0-9a-f]+ --store calls\.db\n", done.stderr)
-    assert "show" not in command(folder, "call", "add", "a=1", "--from", "pantry").stderr
+
+
+def test_a_call_without_a_named_store_creates_no_file_and_the_commands_about_calls_say_so(folder):
+    before = sorted(folder.iterdir())
+    done = command(folder, "call", "add", "a=1", "--from", "pantry")
+    assert (done.stdout, done.stderr) == ("2\n", "")
+    assert [each for each in sorted(folder.iterdir()) if each.name != "__pycache__"] == before
+    assert "Calls are stored only if `[store] url` in agenttool.toml or --store" in command(folder, "log").stderr
 
 
 def test_a_tool_without_declared_facts_is_listed_as_destructive(folder):
@@ -220,18 +230,18 @@ def test_undecodable_arguments_end_in_a_result(folder):
 
 
 @pytest.mark.parametrize(
-    ("place", "told"),
+    ("place", "message"),
     [
         ("pantry.py", "write pantry, not the name of its file"),
         ("./pantry.py", "write pantry, not the name of its file"),
         ("leaver", "module 'leaver' cannot be imported: SystemExit: 0; correct it"),
     ],
 )
-def test_a_module_that_cannot_be_imported_is_reported_with_advice(folder, place, told):
+def test_a_module_that_cannot_be_imported_is_reported_with_advice(folder, place, message):
     (folder / "leaver.py").write_text("import sys\n\nsys.exit(0)\n")
     refused = command(folder, "tools", "--from", place)
     assert refused.returncode == 2
-    assert told in refused.stderr
+    assert message in refused.stderr
 
 
 TEXT = {"type": "string"}
@@ -288,3 +298,17 @@ def test_references_within_a_schema_are_followed_and_cycles_end(ref, value):
 
 def test_words_override_arguments_given_as_json():
     assert read_arguments(["x=1"], '{"x": 2, "y": 3}', None).for_schema({}) == {"x": 1, "y": 3}
+
+
+def test_a_call_starts_only_the_server_that_its_name_begins_with(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tables = (
+        f"[sources.{name}]\nkind = 'mcp'\ncommand = '{sys.executable}'\nargs = {json.dumps([FIXTURE, *options])}\n"
+        for name, options in (("fx", []), ("slow", ["hang=1", "log=started"]))
+    )
+    rules = "[[rules]]\nbehavior = 'allow'\ntool = ['fx.*', 'slow.echo']\n"
+    write_settings(tmp_path / "agenttool.toml", "\n".join((*tables, rules)))
+    for name in ("fx.echo", "tool_fx.echo"):
+        made = run("call", name, "text=hi", "--store", "calls.db")
+        assert (made.exit_code, made.stdout) == (0, "hi\n"), made.output
+    assert not (tmp_path / "started").exists(), "the other server got no message"

@@ -4,11 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
+from requirement_marks import load_requirements
 from typer.testing import CliRunner
 
-from agenttool.cli.main import load_command
+from agenttool.cli.main import app
 from agenttool.conformance.coverage import Proof, ProofOutcome, encode_document, measure_coverage, report_of
-from agenttool.conformance.ledger import load_areas, load_requirements
+from agenttool.conformance.ledger import load_areas
 
 PASSED = Proof("tests/test_a.py::test_one", ProofOutcome.PASSED)
 FAILED = Proof("tests/test_a.py::test_two[red]", ProofOutcome.FAILED)
@@ -16,7 +17,7 @@ SKIPPED = Proof("tests/test_a.py::test_two[red]", ProofOutcome.SKIPPED)
 
 
 def run(*arguments: str | Path):
-    return CliRunner().invoke(load_command("conformance"), [str(argument) for argument in arguments])
+    return CliRunner().invoke(app, ["conformance", *(str(argument) for argument in arguments)])
 
 
 def write_report(folder: Path, evidence: dict[str, list[Proof]]) -> Path:
@@ -98,7 +99,7 @@ def test_an_unknown_id_gives_exit_code_one_and_is_named(tmp_path: Path):
 def test_a_report_that_is_none_gives_exit_code_two_and_advice(tmp_path: Path, garbage: bytes):
     path = tmp_path / "garbage.json"
     path.write_bytes(garbage)
-    result = run(path, "--json")
+    result = run(path)
     assert (result.exit_code, result.stdout) == (2, "")
     assert "one with `make conformance`" in result.stderr
 

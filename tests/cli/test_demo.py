@@ -1,11 +1,18 @@
 import json
+import logging
 
+import pytest
 from typer.testing import CliRunner
 
 from agenttool.cli import demo
 from agenttool.cli.main import app
 
 run = CliRunner().invoke
+
+
+@pytest.fixture(autouse=True)
+def _restored_log_level(caplog):
+    caplog.set_level(logging.ERROR, "agenttool.calls")  # the demo sets it for its process
 
 
 def test_every_check_of_the_demo_passes():

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from call_facts import story_of
+from call_facts import facts_of_call
 from project_settings import write_settings
 
 from agenttool import Runtime, tool
@@ -48,8 +48,8 @@ def test_every_event_is_one_line_in_order_of_position(run):
 @pytest.mark.usefixtures("journal")
 def test_after_a_position_all_later_events_are_printed(run):
     whole = events(run("log", "--events", "--json"))
-    for place, told in enumerate(whole):
-        rest = events(run("log", "--events", "--json", "--after", told["position"]))
+    for place, message in enumerate(whole):
+        rest = events(run("log", "--events", "--json", "--after", message["position"]))
         assert rest[-len(whole[place + 1 :]) :] == whole[place + 1 :] or place == len(whole) - 1
         assert len(rest) <= len(whole)
 
@@ -92,17 +92,17 @@ def test_calls_can_be_picked_by_status_and_by_id(run, journal):
 
 @pytest.mark.usefixtures("journal")
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["--status", "sleepy"], "sleepy"),
         (["--events", "--call", "zz"], "zz"),
         (["--events", "--call", "inv_"], "several"),
     ],
 )
-def test_an_option_that_matches_nothing_is_rejected(run, words, told):
+def test_an_option_that_matches_nothing_is_rejected(run, words, message):
     outcome = run("log", *words)
     assert outcome.exit_code == 2
-    assert told in outcome.stderr
+    assert message in outcome.stderr
 
 
 @pytest.mark.parametrize("command", [["show"], ["log"], ["export"], ["verify"], ["backup", "copy.db"]])
@@ -126,7 +126,7 @@ def test_settings_in_the_working_directory_name_the_file(run, journal, tmp_path)
 async def _write(path, *numbers):
     store = SqliteStore.open(path, steps=STEPS)
     for number in numbers:
-        for fact in story_of(number):
+        for fact in facts_of_call(number):
             store.log.append(fact)
     await store.close()
 
@@ -146,7 +146,7 @@ def _following(path, *words):
         f"sqlite:{path}",
     ]
     with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as follower:
-        stuck = threading.Timer(BOUND_S, follower.kill)  # whoever waits for a line hears the end of them
+        stuck = threading.Timer(BOUND_S, follower.kill)  # a test that waits for a line gets the end of the stream
         stuck.start()
         try:
             yield follower
@@ -211,14 +211,14 @@ def test_the_log_of_one_call_reads_no_other(run, journal, monkeypatch, more):
     whole = [json.loads(line) for line in run("log", "--events", "--json", *more).stdout.splitlines()]
     for name in ("read", "read_back"):
         monkeypatch.delattr(SqliteReader, name)
-    told = [
+    message = [
         json.loads(line)
         for line in run("log", "--events", "--call", journal["hooked"], "--json", *more).stdout.splitlines()
     ]
     ours = [each for each in whole if each["event"].get("invocation_id") == journal["hooked"]]
-    assert told
-    assert {each["event"]["invocation_id"] for each in told} == {journal["hooked"]}
-    assert told == ours or more == ("--limit", "2")
+    assert message
+    assert {each["event"]["invocation_id"] for each in message} == {journal["hooked"]}
+    assert message == ours or more == ("--limit", "2")
 
 
 @pytest.mark.parametrize(
@@ -271,9 +271,9 @@ async def test_open_calls_are_listed_with_the_processes_that_own_them(run, tmp_p
                 await asyncio.sleep(0.01)
         found = await listed()
         assert [each["invocation_id"] for each in found] == sorted(each.invocation_id for each in questions)
-        assert {each["waits_for"] for each in found} == {each.approval_id for each in questions}
-        assert {(each["tool"], each["status"], each["process"], each["is_alive"]) for each in found} == {
-            ("bank.send", "awaiting_approval", mine, True)
+        assert {each["approval_id"] for each in found} == {each.approval_id for each in questions}
+        assert {(each["tool"], each["status"], each["process"]) for each in found} == {
+            ("bank.send", "awaiting_approval", mine)
         }
         shown = (await asyncio.to_thread(run, "log", "--open", "--store", path)).stdout
         assert shown.count(mine) == shown.count("bank.send") == 2
@@ -287,15 +287,15 @@ async def test_open_calls_are_listed_with_the_processes_that_own_them(run, tmp_p
 
 @pytest.mark.usefixtures("journal")
 def test_sizes_are_printed_tool_by_tool(run, tmp_path):
-    told = [json.loads(line) for line in run("log", "--sizes", "--json").stdout.splitlines()]
+    message = [json.loads(line) for line in run("log", "--sizes", "--json").stdout.splitlines()]
     verified = json.loads(run("verify", "--json").stdout.splitlines()[-1])
-    assert sum(each["facts"] for each in told) == verified["facts"]
-    assert sum(each["calls"] for each in told) == verified["calls"]
-    assert [each["bytes"] for each in told] == sorted((each["bytes"] for each in told), reverse=True)
+    assert sum(each["facts"] for each in message) == verified["facts"]
+    assert sum(each["calls"] for each in message) == verified["calls"]
+    assert [each["bytes"] for each in message] == sorted((each["bytes"] for each in message), reverse=True)
     with closing(sqlite3.connect(tmp_path / "agenttool.db")) as file:
         (held,) = file.execute("SELECT sum(length(lines) + 1) FROM facts").fetchone()
-    assert sum(each["bytes"] for each in told) == held
-    largest = max(told, key=lambda each: each["largest_bytes"])
+    assert sum(each["bytes"] for each in message) == held
+    largest = max(message, key=lambda each: each["largest_bytes"])
     assert largest["about"].split(".")[-1] in run("show", largest["largest"]).stdout
     *_, total = run("log", "--sizes").stdout.splitlines()
     assert total.split() == [f"{held:,}", f"{verified['calls']:,}", f"{verified['facts']:,}", "total"]

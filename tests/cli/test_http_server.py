@@ -8,8 +8,9 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
 
 import httpcore
 import pytest
@@ -89,8 +90,8 @@ def invoke(port, operation, callbacks):
 def test_a_function_that_blocks_the_event_loop_delays_a_stop_only_up_to_the_timeout(running, tmp_path, free_port):
     (tmp_path / "bells.py").write_text(STUBBORN)
     words = ["rap", "serve", "bells:provider", "--port", "0", "--json"]
-    with running(tmp_path, ["-c", SOONER, *words]) as (child, told):
-        invoke(told["port"], "block", 9)
+    with running(tmp_path, ["-c", SOONER, *words]) as (child, printed):
+        invoke(printed["port"], "block", 9)
         wait_until((tmp_path / "held.txt").exists)
         child.send_signal(signal.SIGTERM)
         _, said = child.communicate(timeout=BOUND_S)
@@ -103,9 +104,9 @@ def test_a_function_that_ignores_cancellation_delays_a_stop_only_up_to_the_timeo
     (tmp_path / "bells.py").write_text(STUBBORN)
     callbacks = free_port()
     words = ["rap", "serve", "bells:provider", "--port", "0", "--json"]
-    with running(tmp_path, ["-c", SOONER, *words]) as (child, told):
-        invoke(told["port"], "hold", callbacks)
-        invoke(told["port"], "ring", callbacks)
+    with running(tmp_path, ["-c", SOONER, *words]) as (child, printed):
+        invoke(printed["port"], "hold", callbacks)
+        invoke(printed["port"], "ring", callbacks)
         wait_until((tmp_path / "held.txt").exists)
         wait_until((tmp_path / "rung.txt").exists)
         child.send_signal(signal.SIGTERM)
@@ -197,8 +198,8 @@ def gateway(request, running, tmp_path):
         "--settings",
         str(settings),
     ]
-    with running(tmp_path, program) as (child, told):
-        port = int(told["url"].rpartition(":")[2])
+    with running(tmp_path, program) as (child, printed):
+        port = int(printed["url"].rpartition(":")[2])
         yield child, lambda: socket.create_connection(("127.0.0.1", port), timeout=BOUND_S)
 
 
@@ -305,6 +306,21 @@ def test_an_announced_body_that_is_too_long_is_refused_before_it_is_sent(gateway
         assert connection.recv(65_536).startswith(b"HTTP/1.1 413")
 
 
+@pytest.mark.parametrize("gateway", ["3600"], indirect=True)
+def test_a_connection_serves_the_next_request_after_a_body_that_is_too_long(gateway):
+    _, connect = gateway
+    body = b"x" * 12_000_000
+    with connect() as connection, connection.makefile("rb") as replies:
+        connection.sendall(POST + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        assert replies.readline().startswith(b"HTTP/1.1 413")
+        lengths = [
+            int(line.split()[1]) for line in iter(replies.readline, b"\r\n") if line.startswith(b"content-length")
+        ]
+        replies.read(*lengths)
+        connection.sendall(GET + b"\r\n")
+        assert replies.readline().startswith(b"HTTP/1.1 200")
+
+
 HIDDEN = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 AMBIGUOUS = {
     "length and chunks": b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
@@ -335,3 +351,89 @@ print(fit_open_files(100), resource.getrlimit(resource.RLIMIT_NOFILE)[0], fit_op
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=BOUND_S)
     assert done.stdout.split() == ["100", "356", "144"]
     assert "max_connections" in done.stderr
+
+
+ENDLESS = """
+import sys
+from agenttool.cli import main
+from agenttool.server import read_pool
+read_pool.WORK_S, read_pool.PAUSE_S = 0.0, 1.0
+main.main()
+"""
+"""The command, but a read of a hundred calls takes minutes."""
+
+HOLDING = '''
+import asyncio
+from agenttool import tool
+
+@tool(namespace="shop", read_only=True, open_world=False)
+async def hold() -> str:
+    """Hold something for ever."""
+    await asyncio.Event().wait()
+
+@tool(namespace="shop", read_only=True, open_world=False)
+async def count() -> int:
+    """Count."""
+    return 1
+'''
+
+OPENING = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {},
+    "clientInfo": {"name": "client", "version": "1"},
+}
+
+
+@contextmanager
+def requested(url, method, path, body=None, **headers):
+    """Send a request, and leave its response open; gives the socket."""
+    parts = urlsplit(url)
+    content = b"" if body is None else json.dumps(body).encode()
+    given = {"host": parts.netloc, "content-type": "application/json", "content-length": str(len(content)), **headers}
+    lines = [f"{method} {path} HTTP/1.1", *(f"{name.replace('_', '-')}: {value}" for name, value in given.items())]
+    with socket.create_connection((parts.hostname, parts.port), timeout=BOUND_S) as client:
+        client.sendall("\r\n".join([*lines, "", ""]).encode() + content)
+        yield client
+
+
+def read_until(client, text):
+    """Return what comes until a text has come."""
+    found = b""
+    while text not in found:
+        piece = client.recv(65536)
+        assert piece, found
+        found += piece
+    return found
+
+
+def test_a_stop_with_open_streams_polls_and_long_reads_ends_with_status_0(running, tmp_path):
+    (tmp_path / "shop.py").write_text(HOLDING)
+    words = ["serve", "--json", "--port", "0", "--store", "calls.db", "--from", "shop"]
+    with running(tmp_path, ["-c", ENDLESS, *words]) as (child, line), ExitStack() as stack:
+        url = line["url"]
+        calls = [{"tool": "shop.count", "arguments": {}} for _ in range(100)]
+        made = httpcore.request(
+            "POST",
+            f"{url}/v1/batches",
+            headers={"content-type": "application/json"},
+            content=json.dumps({"calls": calls}).encode(),
+        )
+        assert made.status == 200, made.content
+        accept = "application/json, text/event-stream"
+        for _ in range(3):
+            events = stack.enter_context(requested(url, "GET", "/v1/events"))
+            read_until(events, b"event: ready")
+            message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": OPENING}
+            with requested(url, "POST", "/mcp", message, accept=accept) as opened:
+                head = read_until(opened, b"serverInfo").partition(b"\r\n\r\n")[0].decode().lower()
+            session = next(each for each in head.split("\r\n") if each.startswith("mcp-session-id")).split(": ")[1]
+            stream = stack.enter_context(requested(url, "GET", "/mcp", accept=accept, mcp_session_id=session))
+            read_until(stream, b"200 OK")
+            stack.enter_context(requested(url, "POST", "/v1/calls?wait=60", {"tool": "shop.hold", "arguments": {}}))
+        read_until(events, b"tool.invocation.started")
+        reads = [stack.enter_context(requested(url, "GET", "/v1/calls?containing=count")) for _ in range(3)]
+        child.send_signal(signal.SIGTERM)
+        refused = read_until(reads[0], b"stopping")
+        _, said = child.communicate(timeout=BOUND_S)
+    assert (child.returncode, said) == (0, "")
+    assert refused.startswith(b"HTTP/1.1 503")

@@ -254,7 +254,7 @@ def test_what_a_client_has_and_agenttool_does_not_is_listed(run):
     servers = {
         "cursor": {**url, "auth": {"CLIENT_ID": "agent"}},
         "code": {**url, "headersHelper": "/opt/headers.sh"},
-        "files": program("tools=1", disabledTools=["write"], timeout=5),
+        "files": program("tools=1", disabledTools=["write"], timeout=5, alwaysAllow=["read"]),
     }
     write(run.project / "servers.json", {"mcpServers": servers})
     done = run("import", "servers.json", "--no-try", "--yes", "--json")
@@ -264,7 +264,10 @@ def test_what_a_client_has_and_agenttool_does_not_is_listed(run):
     }  # fmt: skip
     assert "(auth), which is not imported" in rows["cursor"]["reason"]
     assert "(headersHelper), which is not imported" in rows["code"]["reason"]
-    assert rows["files"]["reason"] == "not imported: disabledTools, timeout"
+    assert rows["files"]["reason"] == "not imported: alwaysAllow"
+    settings = settings_of(run)
+    assert settings["sources"]["files"]["timeout_s"] == 5
+    assert settings["rules"][0]["operation"] == ["write"]
 
 
 def test_agenttool_does_not_import_itself_and_no_source_has_the_name_of_the_built_in_tools(run):
@@ -348,3 +351,71 @@ def test_a_server_is_added_by_its_url(run):
         },
         "credentials": {"docs_token": {"env": "DOCS_TOKEN"}},
     }
+
+
+def test_the_toml_settings_of_codex_are_imported_with_their_limits_and_restrictions(run):
+    write(
+        run.home / ".codex" / "config.toml",
+        f"""
+model = "any"
+[mcp_servers.fx]
+command = {json.dumps(sys.executable)}
+args = {json.dumps(["-I", "-S", FIXTURE])}
+env_vars = ["LOG_LEVEL"]
+startup_timeout_sec = 20
+tool_timeout_sec = 45.5
+disabled_tools = ["die", "env"]
+[mcp_servers.far]
+url = "https://mcp.example.com/mcp"
+bearer_token_env_var = "FAR_TOKEN"
+enabled = false
+""",
+    )
+    done = run("import", "codex", "--yes", "--json", LOG_LEVEL="debug")
+    assert {name: row["state"] for name, row in rows_of(done).items()} == {"fx": "ready", "far": "skipped"}, done.stderr
+    settings = settings_of(run)
+    source = settings["sources"]["fx"]
+    assert (source["pass_env"], source["start_timeout_s"], source["timeout_s"]) == (["LOG_LEVEL"], 20, 45.5)
+    (rule,) = settings["rules"]
+    assert (rule["behavior"], rule["namespace"], rule["operation"]) == ("deny", "fx", ["die", "env"])
+    tried = run("policy", "try", "fx.die", "--settings", "agenttool.toml")
+    assert "deny" in tried.stdout, tried
+
+
+def test_the_settings_of_opencode_are_imported(run):
+    servers = {
+        "fx": {
+            "type": "local",
+            "command": [sys.executable, "-I", "-S", FIXTURE],
+            "environment": {"GITHUB_TOKEN": "{env:GITHUB_TOKEN}"},
+            "timeout": 9000,
+        },
+        "off": {"type": "remote", "url": "https://mcp.example.com/mcp", "enabled": False},
+        "file": {"type": "local", "command": ["x"], "environment": {"KEY": "{file:~/.key}"}},
+    }
+    write(run.project / "opencode.json", {"mcp": servers})
+    done = run("import", "opencode", "--yes", "--json", GITHUB_TOKEN=TOKEN)
+    assert {name: row["state"] for name, row in rows_of(done).items()} == {
+        "fx": "ready",
+        "off": "skipped",
+        "file": "failed",
+    }, done.stderr
+    source = settings_of(run)["sources"]["fx"]
+    assert (source["command"], source["args"]) == (sys.executable, ["-I", "-S", FIXTURE])
+    assert (source["env"], source["start_timeout_s"]) == ({"GITHUB_TOKEN": "${credentials.github_token}"}, 9)
+
+
+def test_variables_and_allowed_tools_of_gemini_become_credentials_and_rules(run):
+    server = program(env={"GITHUB_TOKEN": "$GITHUB_TOKEN"}, includeTools=["echo", "add"], timeout=30_000)
+    write(run.home / ".gemini" / "settings.json", {"theme": "dark", "mcpServers": {"fx": server}})
+    done = run("import", "gemini-cli", "--yes", "--json", GITHUB_TOKEN=TOKEN)
+    assert rows_of(done)["fx"]["state"] == "ready", done.stderr
+    assert "agenttool sources review fx" in rows_of(done)["fx"]["reason"]
+    settings = settings_of(run)
+    source, (rule,) = settings["sources"]["fx"], settings["rules"]
+    assert source["env"] == {"GITHUB_TOKEN": "${credentials.github_token}"}
+    assert (source["timeout_s"], source["new_tools"]) == (30, "review")
+    assert {"die", "env", "pid"} <= {*rule["operation"]}
+    assert not {"echo", "add"} & {*rule["operation"]}
+    untried = run("import", "gemini-cli", "--yes", "--json", "--no-try", "--dry-run", GITHUB_TOKEN=TOKEN)
+    assert "toml" not in json.loads(untried.stdout)

@@ -4,14 +4,16 @@ import asyncio
 import contextlib
 import json
 import os
+import random
 import shutil
 import sqlite3
 import subprocess
 import sys
 from contextlib import closing
 
+import httpcore
 import pytest
-from call_facts import story_of
+from call_facts import facts_of_call
 from project_settings import write_settings
 
 from agenttool import Runtime, tool
@@ -39,6 +41,18 @@ def test_what_is_exported_is_valid(run, journal, tmp_path):
     calls = [each["invocation_id"] for each in records if each["record_type"] == "tool_invocation"]
     assert len(calls) == len(set(calls))
     assert set(calls) > set(journal.values())
+
+
+@pytest.mark.usefixtures("journal")
+@pytest.mark.parametrize("file", ["agenttool.db", "agenttool.db-wal", "link.db"])
+@pytest.mark.parametrize("command", [("export", "--out"), ("verify", "--write-head"), ("call", "add", "--out")])
+def test_no_command_writes_its_output_over_a_store(run, tmp_path, command, file):
+    (tmp_path / "link.db").symlink_to("agenttool.db")
+    before = (tmp_path / "agenttool.db").read_bytes()
+    refused = run(*command, file)
+    assert refused.exit_code == 2
+    assert "is not overwritten; name another file" in refused.stderr
+    assert (tmp_path / "agenttool.db").read_bytes() == before
 
 
 @pytest.mark.usefixtures("journal")
@@ -91,7 +105,7 @@ def test_an_unwritable_target_is_reported_and_no_file_is_left(run, tmp_path):
 async def _fill(path, numbers, cut=None):
     store = SqliteStore.open(path, steps=STEPS)
     for number in numbers:
-        for fact in story_of(number):
+        for fact in facts_of_call(number):
             store.log.append(fact)
             if cut is not None:  # what is written together goes together
                 await store.log.settle()
@@ -105,11 +119,11 @@ async def _fill(path, numbers, cut=None):
 
 def test_a_call_whose_first_facts_were_deleted_is_exported_once(run, tmp_path):
     path = tmp_path / "cut.db"
-    facts = story_of(2)
+    facts = facts_of_call(2)
     asyncio.run(_fill(path, range(1, 4), cut=facts[2].at_ns))
     records = [json.loads(line) for line in run("export", "--store", path).stdout.splitlines()]
     calls = [each["invocation_id"] for each in records if each["record_type"] == "tool_invocation"]
-    assert calls == [facts[0].invocation_id, story_of(3)[0].invocation_id]
+    assert calls == [facts[0].invocation_id, facts_of_call(3)[0].invocation_id]
 
 
 @pytest.mark.soak
@@ -140,12 +154,41 @@ def test_a_closed_standard_output_is_reported(tmp_path):
 
 @pytest.mark.usefixtures("journal")
 def test_a_copy_holds_all_that_the_journal_holds(run, tmp_path):
-    told = json.loads(run("backup", "copy.db", "--json").stdout)
-    assert told["bytes"] == (tmp_path / "copy.db").stat().st_size
+    printed = json.loads(run("backup", "copy.db", "--json").stdout)
+    assert printed["bytes"] == (tmp_path / "copy.db").stat().st_size
     assert run("log", "--store", "copy.db").stdout == run("log").stdout
-    head = told["head"]
+    head = printed["head"]
     assert run("verify", "--store", "copy.db", "--head", f"{head['position']}:{head['hash']}").exit_code == 0
     assert (tmp_path / "copy.db").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.fixture
+def served_tenant(run, running, tmp_path, monkeypatch):
+    """The files of a server that has served a request of the tenant acme."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.chdir(tmp_path)
+    key = json.loads(run("keys", "add", "agent:ci", "--tenant", "acme", "--json").stdout)["key"]
+    with running(tmp_path, ["-m", "agenttool", "serve", "--port", "0", "--json"]) as (_, line):
+        asked = httpcore.request("GET", f"{line['url']}/v1/status", headers={"authorization": f"Bearer {key}"})
+        assert asked.status == 200
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("served_tenant")
+def test_a_backup_copies_the_files_of_all_tenants_and_names_each(run, tmp_path):
+    first, second = run("backup", "copy.db").stdout.splitlines()
+    assert first.startswith("copied agenttool.db to copy.db: ")
+    assert second.startswith("copied agenttool.acme.db of the tenant acme to copy.acme.db: ")
+    assert run("verify", "--store", "copy.acme.db").exit_code == 0
+    copied = json.loads(run("backup", "more.db", "--json").stdout)
+    assert (copied["target"], copied["tenants"]["acme"]["target"]) == ("more.db", "more.acme.db")
+    alone = run("backup", "alone.db", "--store", "agenttool.acme.db").stdout
+    assert alone.startswith("copied agenttool.acme.db to alone.db: ")
+    before = {each.name for each in tmp_path.iterdir()} | {"last.db", "next.acme.db"}
+    (tmp_path / "last.db").touch()
+    (tmp_path / "next.acme.db").touch()
+    assert [run("backup", each).exit_code for each in ("last.db", "next.db", ".")] == [2, 2, 2]
+    assert {each.name for each in tmp_path.iterdir()} - {"next.db-payloads"} == before
 
 
 @pytest.mark.usefixtures("journal")
@@ -191,8 +234,8 @@ def test_a_folder_is_rejected_as_the_target_of_a_copy(run, target):
 @pytest.mark.usefixtures("journal")
 def test_payloads_are_copied_with_the_journal(run, day, tmp_path):
     shutil.copytree(f"{day[0]}-payloads", tmp_path / "agenttool.db-payloads")
-    told = json.loads(run("backup", "copy.db", "--json").stdout)
-    assert told["payloads"] > 0
+    printed = json.loads(run("backup", "copy.db", "--json").stdout)
+    assert printed["payloads"] > 0
     assert "1 checked" in run("verify", "--store", "copy.db").stdout
 
 
@@ -215,12 +258,12 @@ def payloads(run, day, journal, tmp_path):
 @pytest.mark.usefixtures("payloads")
 def test_old_data_is_deleted_and_the_rest_verifies(run, journal):
     head = json.loads(run("verify", "--json").stdout)["head"]
-    told = json.loads(run("retain", "--payloads", "0", "--journal", "0", "--json").stdout)
-    assert told["payloads"] > 0
-    assert told["facts_up_to"] == head["position"]
+    printed = json.loads(run("retain", "--payloads", "0", "--journal", "0", "--json").stdout)
+    assert printed["payloads"] > 0
+    assert printed["facts_up_to"] == head["position"]
     outcome = run("verify", "--head", f"{head['position']}:{head['hash']}")
-    assert json.loads(run("verify", "--json").stdout)["anchor"]["position"] == told["facts_up_to"]
-    assert f"from {told['facts_up_to'] + 1:,} on: retention deleted older ones" in outcome.stdout
+    assert json.loads(run("verify", "--json").stdout)["anchor"]["position"] == printed["facts_up_to"]
+    assert f"from {printed['facts_up_to'] + 1:,} on: retention deleted older ones" in outcome.stdout
     assert outcome.exit_code == 0, "an older head is good as long as its place is the anchor"
     assert run("show", journal["plain"]).exit_code != 0
 
@@ -247,8 +290,8 @@ def test_recent_data_is_not_deleted(run):
 def test_options_override_the_retention_of_the_settings(run, tmp_path):
     settings = tmp_path / "agenttool.toml"
     write_settings(settings, '[store]\nurl = "sqlite:agenttool.db"\npayload_days = 0\njournal_days = 400\n')
-    told = json.loads(run("retain", "--payloads", "3", "--json").stdout)
-    assert told == {"payloads": 0, "facts_up_to": 0}
+    printed = json.loads(run("retain", "--payloads", "3", "--json").stdout)
+    assert printed == {"payloads": 0, "facts_up_to": 0}
     assert json.loads(run("retain", "--json").stdout)["payloads"] > 0
     settings.write_text('[store]\nurl = "sqlite:agenttool.db"\npayload_days = "many"\n')
     outcome = run("retain")
@@ -258,14 +301,53 @@ def test_options_override_the_retention_of_the_settings(run, tmp_path):
 
 @pytest.mark.usefixtures("journal")
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "printed"),
     [
         ([], "no retention is given"),
         (["--store", "gone.db", "--journal", "1"], "gone.db"),
         (["--journal", "-1"], "--journal"),
     ],
 )
-def test_retention_without_days_or_journal_is_rejected(run, words, told):
+def test_retention_without_days_or_journal_is_rejected(run, words, printed):
     outcome = run("retain", *words)
     assert outcome.exit_code == 2
-    assert told in outcome.stderr
+    assert printed in outcome.stderr
+
+
+@tool(read_only=True)
+async def report(number: int) -> str:
+    """Write a report. Not for letters."""
+    return f"{number} {random.Random(number).randbytes(2000).hex()}"
+
+
+async def _report(rt, *numbers):
+    surface = await rt.surface()
+    for number in numbers:
+        assert (await rt.call("report", {"number": number}, surface=surface)).error is None
+
+
+def is_verified(run, file):
+    return run("verify", "--store", file).exit_code == 0
+
+
+async def test_retention_shrinks_a_file_that_other_processes_use(run, tmp_path):
+    file = tmp_path / "calls.db"
+    async with Runtime.open(store=f"sqlite:{file}", tools=[report]) as rt:
+        await _report(rt, *range(400))
+    before = file.stat().st_size
+    async with (
+        Runtime.open(store=f"sqlite:{file}", tools=[report]) as first,
+        Runtime.open(store=f"sqlite:{file}", tools=[report]) as second,
+    ):
+        await _report(first, 400)
+        retaining = asyncio.ensure_future(asyncio.to_thread(run, "retain", "--journal", "0", "--store", file))
+        for number in range(401, 431):
+            await _report(second, number)
+            await asyncio.sleep(0.02)
+        assert (await retaining).exit_code == 0, retaining.result().output
+        async with asyncio.timeout(60):  # a reader may have delayed the last checkpoint, so that a later one shrinks it
+            while file.stat().st_size >= before / 2:
+                await _report(second, 431)
+        for rt in (first, second):
+            await _report(rt, 402)
+        assert await asyncio.to_thread(is_verified, run, file)

@@ -13,8 +13,9 @@ import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from starting import begin
 
-from agenttool import Runtime, tool
+from agenttool import Runtime, sync, tool
 
 USER = pwd.getpwuid(os.getuid()).pw_name
 
@@ -43,18 +44,21 @@ def test_every_call_is_one_line_with_its_end(run, journal):
 
 def test_a_call_as_json_has_its_people_times_and_result(run, journal):
     (edited,) = [each for each in calls(run("log", "--json")) if each["invocation_id"] == journal["edited"]]
-    began, ended = (datetime.fromisoformat(edited.pop(name)) for name in ("began", "ended"))
+    began, ended = (datetime.fromisoformat(edited.pop(name)) for name in ("began", "at"))
     assert (ended - began).total_seconds() == pytest.approx(edited.pop("duration_s"), abs=1e-5)
-    assert edited.pop("position") > 0
     assert edited == {
         "invocation_id": journal["edited"],
         "tool": "bank.transfer",
+        "tool_id": "tool_bank.transfer",
         "status": "succeeded",
         "actor": None,
+        "is_open": False,
+        "approval_id": None,
         "approvals": [{"by": USER, "claim": "pat", "behavior": "allow"}],
         "canceled_by": None,
-        "result": "90 to ada",
-        "error": None,
+        "summary": "90 to ada",
+        "error_class": None,
+        "process": None,
     }
 
 
@@ -89,10 +93,10 @@ def test_a_masked_value_is_never_found(run, journal, pin):
 @pytest.mark.usefixtures("journal")
 def test_calls_are_selected_by_the_time_at_which_they_ended(run):
     whole = calls(run("log", "--json"))
-    ids, third = [each["invocation_id"] for each in whole], whole[2]["ended"]
+    ids, third = [each["invocation_id"] for each in whole], whole[2]["at"]
     assert found(run, "--since", third) == ids[2:]
     assert found(run, "--until", third) == ids[:2]
-    assert found(run, "--since", third, "--until", whole[4]["ended"], "--containing", "a") == ids[2:4]
+    assert found(run, "--since", third, "--until", whole[4]["at"], "--containing", "a") == ids[2:4]
     assert found(run, "--since", "2h") == found(run, "--since", "1.5 d") == ids
     assert found(run, "--until", "10min") == found(run, "--since", "0s") == []
     day = datetime.fromisoformat(third).astimezone(UTC).date()
@@ -114,11 +118,11 @@ def test_the_newest_call_is_last_with_any_filter_and_any_limit(run, tmp_path, mo
     async def overlapping():
         """Let calls begin in one order and end in another, all within a moment."""
         async with Runtime.open(store="agenttool.db", tools=[pay, look], approve="wait") as rt:
-            started = [await rt.start("pay", {"to": f"person {n}"}, actor_ref="user:ada") for n in range(6)]
+            started = [await begin(rt, "pay", {"to": f"person {n}"}, actor_ref="user:ada") for n in range(6)]
             questions = {each.invocation_id: each for each in await rt.approvals.list()}
             for n in (4, 1, 3, 0):
                 await rt.approvals.decide(questions[started[n].invocation_id], "allow", by="pat")
-                await rt.wait(started[n].invocation_id)
+                await rt.calls.get(started[n].invocation_id).result()
                 await rt.call("look", {"at": f"person {n}"}, actor_ref="user:ada")
             return [started[n].invocation_id for n in (4, 1, 3, 0, 2, 5)]
 
@@ -224,7 +228,7 @@ def test_a_follower_prints_a_call_when_it_ends(tmp_path):
         os.kill(follower.pid, signal.SIGINT)
         rest = follower.communicate(timeout=BOUND_S)
         stuck.cancel()
-    assert (line["invocation_id"], line["status"], line["result"]) == (second, "succeeded", "two")
+    assert (line["invocation_id"], line["status"], line["summary"]) == (second, "succeeded", "two")
     assert (follower.returncode, rest) == (0, ("", ""))
 
 
@@ -292,3 +296,17 @@ def test_a_narrow_terminal_shows_the_process_of_an_open_call_in_full(tmp_path):
 def _far(to: str) -> str:
     """Send money far away. Not for gifts."""
     return to
+
+
+@tool(namespace="depot", read_only=True)
+def shelves() -> str:
+    """List the shelves. Not for prices."""
+    return '{\n  "left": ["soap"],\n  "right": []\n}'
+
+
+def test_a_result_whose_first_line_has_no_word_is_shown_on_one_line(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with sync.open(tools=[shelves], store="sqlite:agenttool.db") as rt:
+        assert rt.call("shelves", {}).ok
+    printed = run("log", "--store", "sqlite:agenttool.db")
+    assert '{ "left": ["soap"], "right": [] }' in getattr(printed, "stdout", printed)

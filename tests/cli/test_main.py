@@ -24,7 +24,9 @@ CONTEXT = LAZY.make_context("agenttool", [], resilient_parsing=True)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_help_page_has_the_first_line_of_each_command(name):
     loaded = load_command(name)
-    command = loaded.registered_callback if name in ("policy", "sources", "keys") else loaded.registered_commands[0]
+    command = (
+        loaded.registered_callback if name in ("policy", "sources", "keys", "store") else loaded.registered_commands[0]
+    )
     assert inspect.getdoc(command.callback).splitlines()[0] == COMMANDS[name][1]
 
 

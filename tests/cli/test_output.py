@@ -4,6 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from agenttool.cli.main import app
+from agenttool.cli.output import plain_table, print_blocks
 from agenttool.history.printable import one_line, printable
 
 run = CliRunner().invoke
@@ -29,9 +30,9 @@ run = CliRunner().invoke
 )
 def test_errors_are_json_when_json_is_asked_for(words, code, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    told = run(app, [*words, "--json"])
-    error = json.loads(told.stdout)["error"]
-    assert (told.exit_code, error["error_code"], told.stderr) == (2, code, "")
+    printed = run(app, [*words, "--json"])
+    error = json.loads(printed.stdout)["error"]
+    assert (printed.exit_code, error["error_code"], printed.stderr) == (2, code, "")
     spoken = run(app, words, env={"TERM": "dumb", "COLUMNS": "1000"})
     assert (spoken.exit_code, spoken.stdout) == (2, "")
     assert error["message"].split(";")[0] in spoken.stderr
@@ -49,3 +50,14 @@ def test_characters_that_control_a_terminal_are_escaped():
     assert printable("a\x07\nb", keep="\n") == "a\\x07\nb"
     assert printable("grün …") == "grün …"
     assert one_line("a\n  9\tb\x1b[2J") == "a 9 b\\x1b[2J"
+
+
+@pytest.mark.parametrize(("columns", "lines"), [(None, 2), ("80", 4)])
+def test_a_table_has_one_line_for_each_row_without_a_terminal_unless_its_width_is_set(
+    capsys, monkeypatch, columns, lines
+):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if columns is not None:
+        monkeypatch.setenv("COLUMNS", columns)
+    print_blocks([plain_table("tool", "description", rows=[("math.add", "long " * 40)])])
+    assert len(capsys.readouterr().out.splitlines()) == lines

@@ -139,19 +139,19 @@ def test_differences_are_grouped_and_totaled(run, tmp_path, columns):
 
 @pytest.mark.usefixtures("journal")
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ('\n[[rules]]\nbehaviour = "deny"\n', "new.toml:2: a rule has no 'behaviour'"),
         ('[permissions]\nmode = "sleepy"\n', "sleepy"),
         (None, "new.toml"),
     ],
 )
-def test_rules_that_cannot_be_read_are_reported(run, tmp_path, text, told):
+def test_rules_that_cannot_be_read_are_reported(run, tmp_path, text, message):
     if text is not None:
         (tmp_path / "new.toml").write_text(text)
     outcome = run("policy", "replay", "new.toml")
     assert outcome.exit_code == 2
-    assert told in outcome.stderr
+    assert message in outcome.stderr
 
 
 def test_a_call_is_tried_with_an_actor_and_the_roles_of_its_key(run, tmp_path, monkeypatch):
@@ -178,6 +178,37 @@ def test_a_call_is_tried_with_an_actor_and_the_roles_of_its_key(run, tmp_path, m
     shown = tried("--actor", "agent:ci", "--role", "operator").stdout
     assert [word for word in ("allow", "decided by", "staff") if word not in shown] == []
     assert "name the actor with --actor" in tried("--role", "operator").stderr
+
+
+SOURCES = """
+[sources.files]
+kind = "mcp"
+command = "program-that-does-not-exist"
+
+[sources.modules]
+kind = "python"
+module = "clocktools"
+"""
+
+
+@pytest.mark.parametrize("name", ["mail.send", "send", "clock.now", "now"])
+def test_a_call_is_tried_without_the_sources_that_cannot_have_its_tool_or_do_not_answer(
+    run, tmp_path, monkeypatch, name
+):
+    """Rules about those sources are no errors."""
+    monkeypatch.chdir(tmp_path)
+    for module, namespace, function in (("mailtools", "mail", "send"), ("clocktools", "clock", "now")):
+        text = f"from agenttool import tool\n\n@tool(namespace='{namespace}')\ndef {function}() -> str:\n    'Work.'\n"
+        (tmp_path / f"{module}.py").write_text(text)
+    (tmp_path / "rules.toml").write_text(
+        SOURCES
+        + rule("read", behavior="allow", tool="files.read")
+        + rule("own", behavior="allow", tool=["mail.send", "clock.now"])
+    )
+    tried = run("policy", "try", name, "--from", "mailtools", "--settings", "rules.toml", "--json")
+    assert tried.exit_code == 0, tried.output
+    assert json.loads(tried.stdout)["behavior"] == "allow"
+    assert ("not considered, because they did not answer: files" in tried.stderr) == (name == "now")
 
 
 def test_listed_rules_are_settings_that_list_the_same_rules(run, tmp_path, monkeypatch):

@@ -58,18 +58,18 @@ def test_it_prints_its_port_and_stops_on_a_signal(serve, by):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["bells:nothing"], "is not a Provider"),
         (["nowhere:provider"], "cannot be imported"),
         (["bells", "--store", "no/such/folder/kept.db"], "create its folder first"),
     ],
 )
-def test_a_provider_that_cannot_be_served_is_reported(serve, words, told):
+def test_a_provider_that_cannot_be_served_is_reported(serve, words, message):
     with serve(*words) as server:
         _, err = server.communicate(timeout=90)
     assert server.returncode == 2
-    assert told in err
+    assert message in err
     assert "Traceback" not in err
 
 
@@ -84,8 +84,8 @@ def test_an_incomplete_request_is_dropped(tmp_path):
             server = subprocess.Popen(program, cwd=tmp_path, text=True, stdout=subprocess.PIPE)
             servers.append(stack.enter_context(server))
             stack.callback(server.send_signal, signal.SIGINT)
-            told = json.loads(server.stdout.readline())
-            port = told["port"] if "port" in told else int(told["url"].rpartition(":")[2])
+            message = json.loads(server.stdout.readline())
+            port = message["port"] if "port" in message else int(message["url"].rpartition(":")[2])
             connection = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=90))
             connection.sendall(b"POST /invoke HTTP/1.1\r\nHost: ")
             connections.append(connection)
@@ -237,8 +237,8 @@ def test_a_description_of_a_provider_cannot_control_the_terminal(run, tmp_path, 
     assert page.startswith("# Security of the toolset greenhouse\n")
     assert "may change and destroy data" in page
     assert "\x1b" not in page
-    told = json.loads(run("rap", "describe", "burning:provider", "--json").stdout)
-    assert (told["toolset"], told["page"]) == ("greenhouse", page)
+    message = json.loads(run("rap", "describe", "burning:provider", "--json").stdout)
+    assert (message["toolset"], message["page"]) == ("greenhouse", page)
 
 
 def test_an_unknown_provider_is_rejected(run, tmp_path, monkeypatch):

@@ -1,9 +1,17 @@
 """Commands against a server that runs elsewhere: `--url`, `AGENTTOOL_URL`, and where the key comes from."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import threading
 
 import pytest
 from served_runtime import Served
+from terminal_session import at_terminal
+
+BOUND_S = 60
 
 
 @pytest.fixture(scope="module")
@@ -77,10 +85,21 @@ def test_show_prints_the_same_from_a_server_as_from_its_journal(run, serve_app, 
             here = run("show", each, "--store", "calls.db")
             there = run("show", each, "--url", served.url, AGENTTOOL_KEY=key)
             assert (here.exit_code, there.exit_code) == (0, 0), there.stderr
-            local, _, waits = here.stdout.partition("it waits for an answer: agenttool approvals answer")
-            remote, _, _ = there.stdout.partition("it waits for an answer: agenttool approvals --url")
-            assert local == remote
-            assert bool(waits) == ("awaiting_approval" in local)
+            assert there.stdout == here.stdout.replace("--store calls.db", f"--url {served.url}")
+            waits = "it waits for an answer: agenttool approvals answer apr_" in there.stdout
+            assert waits == ("awaiting_approval" in there.stdout)
+
+
+def test_the_log_of_a_server_has_the_lines_of_its_journal(run, serve_app, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with Served(serve_app, tmp_path / "calls.db") as served:
+        for words in (("math.add", "a=1"), ("math.add", f"b={'x' * 150}")):
+            run("call", *words, "--url", served.url)
+        there = run("log", "--url", served.url, AGENTTOOL_KEY=served.key("user:ida", "auditor"))
+        here = run("log", "--store", "calls.db")
+        assert (here.exit_code, there.exit_code) == (0, 0), there.stderr
+        assert there.stdout == here.stdout
+        assert len(there.stdout.splitlines()) == 3, "the date, and a line for each call"
 
 
 def test_people_read_tables_and_the_command_that_answers(run, served, tmp_path, monkeypatch):
@@ -90,10 +109,11 @@ def test_people_read_tables_and_the_command_that_answers(run, served, tmp_path, 
     parked = run("call", "mail.send", "to=joe", "--url", served.url)
     assert f"agenttool approvals --url {served.url}" in " ".join(parked.stderr.split())
     approver = served.key("user:amy", "approver")
-    shown = run("approvals", "--url", served.url, AGENTTOOL_KEY=approver).stdout
-    assert '"to": "joe"' in shown
-    assert "--shown" in shown
-    assert "mail.send" in run("log", "--url", served.url, AGENTTOOL_KEY=approver, COLUMNS="200").stdout
+    shown = run("approvals", "--url", served.url, AGENTTOOL_KEY=approver)
+    assert '"to": "joe"' in shown.stdout
+    assert "to answer: agenttool approvals answer " in shown.stderr
+    assert f" --url {served.url}" in shown.stderr
+    assert "mail.send" in run("log", "--url", served.url, AGENTTOOL_KEY=approver).stdout
 
 
 def test_a_part_of_an_id_names_a_call_or_an_approval_there(remote, served):
@@ -108,7 +128,7 @@ def test_a_part_of_an_id_names_a_call_or_an_approval_there(remote, served):
 
 
 def test_a_part_of_an_id_is_searched_among_all_open_approvals(remote, served, monkeypatch):
-    monkeypatch.setattr("agenttool.cli.remote.MAX_PAGE", 1)
+    monkeypatch.setattr("agenttool.client.client.MAX_PAGE", 1)
     caller, approver = served.key("agent:many", "caller"), served.key("user:many", "approver")
     wholes = [remote("call", "mail.send", f"to={name}", key=caller)[1][0]["invocation_id"] for name in "abc"]
     newest = f"{wholes[-1].removeprefix('inv_')}-1"
@@ -139,3 +159,69 @@ def test_a_key_file_must_be_private(run, served, tmp_path):
 def test_local_options_and_an_address_exclude_each_other(run, served):
     done = run("log", "--url", served.url, "--store", "calls.db", "--json")
     assert "--store does not work with --url" in json.loads(done.stdout)["error"]["message"]
+
+
+@pytest.mark.parametrize("words", [("--sizes",), ("--events",), ("--events", "--after", "0")])
+def test_what_only_a_store_has_is_refused_when_the_environment_names_a_server(remote, words):
+    status, (refused,) = remote("log", *words)
+    message = refused["error"]["message"]
+    assert (status, message) == (
+        2,
+        f"{words[0]} does not work with the server in AGENTTOOL_URL; leave it out, or unset AGENTTOOL_URL",
+    )
+
+
+def test_approvals_of_a_server_are_counted_and_filtered_there(remote, served):
+    caller, approver = served.key("agent:many", "caller"), served.key("user:counts", "approver")
+    made = [remote("call", "mail.send", f"to=counted-{each}", key=caller)[1][0] for each in range(3)]
+    only = ("approvals", "--containing", "COUNTED-")
+    status, (counted,) = remote(*only, "--count", key=approver)
+    assert (status, counted["tool_name"], counted["waiting"]) == (0, "mail.send", 3)
+    oldest = remote(*only, key=approver)[1]
+    assert [each["invocation_id"] for each in oldest] == [each["invocation_id"] for each in made]
+    assert remote(*only, "--newest", "--limit", "2", key=approver)[1] == oldest[:0:-1]
+    assert remote(*only, "--after", oldest[0]["approval_id"], key=approver)[1] == oldest[1:]
+
+
+def test_the_log_of_a_server_has_all_calls_that_match_not_only_a_page(remote, served, monkeypatch):
+    monkeypatch.setattr("agenttool.client.client.MAX_PAGE", 2)
+    key = served.key("agent:pages", "caller")
+    made = [remote("call", "math.add", f"a={each}", "b=1", key=key)[1][0]["invocation_id"] for each in range(5)]
+    assert [each["invocation_id"] for each in remote("log", key=key)[1]] == made
+    assert [each["invocation_id"] for each in remote("log", "--limit", "3", key=key)[1]] == made[2:]
+    assert remote("show", key=key)[1][0]["invocation_id"] == made[-1]
+
+
+@pytest.mark.slow
+def test_a_follower_prints_the_calls_of_a_server_as_they_end(served, remote, tmp_path):
+    key = served.key("agent:followed", "caller")
+    first = remote("call", "math.add", "a=1", key=key)[1][0]["invocation_id"]
+    words = [sys.executable, "-m", "agenttool", "log", "--follow", "--json", "--url", served.url]
+    env = os.environ | {"AGENTTOOL_KEY": key}
+    with subprocess.Popen(words, cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True) as follower:
+        stuck = threading.Timer(BOUND_S, follower.kill)
+        stuck.start()
+        assert json.loads(follower.stdout.readline())["invocation_id"] == first
+        second = remote("call", "math.add", "a=2", key=key)[1][0]["invocation_id"]
+        line = json.loads(follower.stdout.readline())
+        os.kill(follower.pid, signal.SIGINT)
+        rest, _ = follower.communicate(timeout=BOUND_S)
+        stuck.cancel()
+    assert (line["invocation_id"], line["status"], rest, follower.returncode) == (second, "succeeded", "", 0)
+
+
+@pytest.mark.slow
+def test_a_user_at_a_terminal_is_asked_about_the_questions_of_a_server(remote, served, tmp_path):
+    caller, approver = served.key("agent:asks", "caller"), served.key("user:asked", "approver")
+    _, (waiting,) = remote("call", "mail.send", "to=terminal", key=caller)
+    words = ["approvals", "--containing", "terminal", "--url", served.url]
+    status, shown = at_terminal(tmp_path, words, [("Run it?", "n not today\n")], AGENTTOOL_KEY=approver)
+    assert (status, "not today" in shown) == (0, True)
+    _, (detail,) = remote("show", waiting["invocation_id"], key=caller)
+    assert (detail["status"], detail["invocation"]["actor_ref"]) == ("denied", "agent:asks")
+
+
+def test_the_output_of_a_call_on_a_server_is_written_to_a_file(run, served, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = run("call", "math.add", "a=41", "--out", "sum.json", "--url", served.url)
+    assert (done.exit_code, done.stdout, (tmp_path / "sum.json").read_text()) == (0, "", "42")

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from project_settings import write_settings
+from starting import begin
 
 from agenttool.adapters.rap.wire import ViewUpdate, write
 
@@ -28,7 +29,7 @@ async def start_all(garden):
     async with garden.caller() as rt:
         surface = await rt.surface()
         calls = [
-            (await rt.start(name, arguments, surface=surface, actor_ref="user:ada")).invocation_id
+            (await begin(rt, name, arguments, surface=surface, actor_ref="user:ada")).invocation_id
             for name, arguments in (("grow", {}), ("water", {"bed": 3}), ("read_meter", {}), ("watch", {}))
         ]
         [thread] = {each.thread.thread_id for each in await rt.deferred.list()}
@@ -38,7 +39,7 @@ async def start_all(garden):
 async def came_of(garden, calls):
     """Give what came of calls that end, and the events that came meanwhile, once there is one."""
     async with asyncio.timeout(BOUND_S), garden.caller() as rt:
-        results = [await rt.wait(call) for call in calls]
+        results = [await rt.calls.get(call).result() for call in calls]
         async for _ in rt.sources.get("rap").subscriptions.follow():
             break
         events = await rt.sources.get("rap").subscriptions.events()
@@ -54,7 +55,7 @@ def test_waiting_calls_continue_in_the_next_process_and_run_once(garden, by):
         assert {each["kind"] for each in before["prompts"]} == {"choice", "authorization"}
         assert before["subscriptions"][0]["tool_call_id"] == calls[3]
         assert garden.stop(child, by) == IN_ORDER
-    garden.write("dry.txt", "bed 3 is dry")  # its event has nobody to take it now
+    garden.write("dry.txt", "bed 3 is dry")  # no process takes its event now
     with garden.served() as child:
         again = garden.page()
         assert {part: again[part] for part in KEPT} == {part: before[part] for part in KEPT}
@@ -73,7 +74,7 @@ def test_waiting_calls_continue_in_the_next_process_and_run_once(garden, by):
 
 @contextmanager
 def half_sent(callback_url, thread):
-    """Post one half of a callback; gives what to send of the rest, and how to hear the answer."""
+    """Post the first half of a callback; yield the connection and the rest of the body."""
     body = write(ViewUpdate(group_id=thread, view_type="harvest", content={"tomatoes": 4}))
     parts = urlsplit(callback_url)
     head = f"POST {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -127,7 +128,7 @@ def test_an_unusable_store_is_reported_without_a_traceback(garden):
 
 
 @pytest.mark.parametrize(
-    ("words", "told", "reached"),
+    ("words", "message", "reached"),
     [
         (["--host", EVERYWHERE], ["other machines reach this port", "set --url"], "http://127.0.0.1:"),
         (["--host", EVERYWHERE, "--url", "https://a.example/x/"], ["allow only your proxy"], "https://a.example/x"),
@@ -137,13 +138,13 @@ def test_an_unusable_store_is_reported_without_a_traceback(garden):
         ([], [], "http://127.0.0.1:"),
     ],
 )
-def test_a_public_address_or_a_different_callback_port_prints_a_warning(serving, words, told, reached):
+def test_a_public_address_or_a_different_callback_port_prints_a_warning(serving, words, message, reached):
     """Every word of the warning counts, and there is none where nothing is wrong."""
     with serving("serve", "--port", "0", *words) as (child, line):
         assert line["callback_url"].startswith(reached)
         child.send_signal(signal.SIGINT)
         _, said = child.communicate(timeout=BOUND_S)
-    assert all(each in said for each in told) if told else said == ""
+    assert all(each in said for each in message) if message else said == ""
 
 
 @pytest.mark.parametrize(
@@ -193,11 +194,11 @@ def test_a_caller_sees_a_prompt_that_another_process_received(garden):
         with subprocess.Popen(words, cwd=garden.folder, **pipes) as caller:
             [prompt] = garden.has(prompts=1)["prompts"]
             hint = f"to answer: agenttool approvals answer {prompt['prompt_id']} 1"
-            heard = next(line for line in caller.stderr if "to answer" in line)
-            assert heard.strip() == hint
+            received = next(line for line in caller.stderr if "to answer" in line)
+            assert received.strip() == hint
             assert garden.run(*hint.split()[3:]).returncode == 0
-            told, more = caller.communicate(timeout=BOUND_S)
-    assert "bed 3: water it" in told + more
+            message, more = caller.communicate(timeout=BOUND_S)
+    assert "bed 3: water it" in message + more
 
 
 def on_port(garden, port, *words):
@@ -214,10 +215,10 @@ def test_a_second_process_with_another_callback_address_is_rejected(garden, word
         other.write_text(settings.read_text().replace(f'url = "{garden.url}"', ""))
         refused = on_port(garden, 0, "--settings", "other.toml", *words)
         assert refused.returncode == 2
-        told = " ".join(refused.stderr.split())
-        assert f"receives callbacks at {garden.url}/rap/callbacks" in told
-        assert "give both the same --url or [server] url, or stop the other" in told
-        assert "Traceback" not in told
+        message = " ".join(refused.stderr.split())
+        assert f"receives callbacks at {garden.url}/rap/callbacks" in message
+        assert "give both the same --url or [server] url, or stop the other" in message
+        assert "Traceback" not in message
         assert garden.page()["faults"] == []
         assert garden.stop(child, signal.SIGTERM) == IN_ORDER
 
@@ -243,5 +244,29 @@ def test_a_changed_callback_address_prints_a_warning_while_calls_wait(garden, se
         assert garden.stop(child, signal.SIGTERM) == IN_ORDER
     moved = ("serve", "--port", "0", "--url", "http://127.0.0.1:1")
     with serving(*moved) as (child, _):
-        _, told = garden.stop(child, signal.SIGTERM)
-    assert f"the callback address {garden.url}, and their results go there" in " ".join(told.split())
+        _, message = garden.stop(child, signal.SIGTERM)
+    assert f"the callback address {garden.url}, and their results go there" in " ".join(message.split())
+
+
+def test_a_log_shows_no_login_link_and_keys_link_uses_the_port_that_is_served(tmp_path, free_port):
+    port = free_port()
+    (tmp_path / "clocktools.py").write_text(
+        "from agenttool import tool\n\n@tool(namespace='clock')\ndef now() -> str:\n    'Work.'\n"
+    )
+    store = ("--store", "calls.db")
+    program = [sys.executable, "-m", "agenttool"]
+    served = [*program, "serve", "--port", str(port), "--from", "clocktools", *store]
+    with subprocess.Popen(served, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as child:
+        try:
+            shown = ""
+            while "status: curl" not in shown:
+                line = child.stderr.readline()
+                assert line, shown
+                shown += line
+            link = subprocess.run(
+                [*program, "keys", "link", *store], cwd=tmp_path, capture_output=True, text=True, check=True
+            )
+        finally:
+            child.kill()
+    assert ("keys link` prints a link" in shown, "#login=" in shown) == (True, False)
+    assert f"http://127.0.0.1:{port}/" in link.stdout + link.stderr

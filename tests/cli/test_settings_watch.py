@@ -100,8 +100,8 @@ def server(tmp_path, serving):
     for name in ("one", "two"):
         (tmp_path / f"{name}_tools.py").write_text(TOOLS.format(name=name))
     write_settings(tmp_path / "agenttool.toml", FIRST)
-    with serving("serve", "--port", "0") as (child, told):
-        yield Server(tmp_path, child, told["url"])
+    with serving("serve", "--port", "0") as (child, printed):
+        yield Server(tmp_path, child, printed["url"])
 
 
 def test_a_rule_that_is_added_denies_the_next_call_and_a_running_call_ends(server):

@@ -9,6 +9,7 @@ import tomllib
 from contextlib import closing
 
 import pytest
+from starting import begin
 
 from agenttool import Runtime, tool
 from agenttool.records import EventType
@@ -50,19 +51,19 @@ def test_a_call_is_found_by_the_beginning_of_its_id(run, journal):
 
 
 def test_a_beginning_that_several_calls_share_lists_them(run, journal):
-    told = run("show", "inv_")
-    assert told.exit_code == 2
-    assert told.stdout == ""
-    assert all(call in told.stderr for call in journal.values())
+    printed = run("show", "inv_")
+    assert printed.exit_code == 2
+    assert printed.stdout == ""
+    assert all(call in printed.stderr for call in journal.values())
 
 
 @pytest.mark.usefixtures("journal")
 @pytest.mark.parametrize("part", ["inv_ff", "zz", "%", "dec_zz-1"])
 def test_an_unknown_id_is_rejected(run, part):
-    told = run("show", part)
-    assert told.exit_code == 2
-    assert "agenttool.db" in told.stderr
-    assert part in told.stderr
+    printed = run("show", part)
+    assert printed.exit_code == 2
+    assert "agenttool.db" in printed.stderr
+    assert part in printed.stderr
 
 
 def test_what_a_hook_changed_is_marked_with_its_name(run, journal):
@@ -86,10 +87,10 @@ def test_an_approver_s_change_is_marked_with_their_name(run, journal):
 
 
 def test_a_decision_names_its_rules_and_the_overridden_rules(run, journal):
-    told = section(run("show", journal["denied"]).stdout, "Decisions")
-    assert "rules       project_settings:keep-keys" in told
-    assert "overridden  project_settings:tidy" in told
-    assert "keys stay here" in told
+    printed = section(run("show", journal["denied"]).stdout, "Decisions")
+    assert "rules       project_settings:keep-keys" in printed
+    assert "overridden  project_settings:tidy" in printed
+    assert "keys stay here" in printed
 
 
 def test_an_input_that_a_call_did_not_reach_is_not_shown_as_equal(run, journal):
@@ -105,8 +106,8 @@ def test_calls_name_those_they_made_and_those_that_made_them(run, journal):
 
 
 def test_a_cancellation_shows_its_members(run, journal):
-    told = section(run("show", journal["canceled"]).stdout, "Cancellation")
-    assert [line.split()[0] for line in told.splitlines()] == [
+    printed = section(run("show", journal["canceled"]).stdout, "Cancellation")
+    assert [line.split()[0] for line in printed.splitlines()] == [
         "cancel_requested",
         "cancel_acknowledged",
         "abort_reason",
@@ -117,16 +118,16 @@ def test_a_cancellation_shows_its_members(run, journal):
 def test_the_persistence_of_a_result_is_shown(run, journal):
     drawn = run("show", journal["large"]).stdout
     assert "this is a preview" in section(drawn, "Result")
-    told = section(drawn, "Persistence")
-    assert "preview_and_persist" in told
-    assert "2,789 bytes" in told
+    printed = section(drawn, "Persistence")
+    assert "preview_and_persist" in printed
+    assert "2,789 bytes" in printed
 
 
 def test_a_secret_is_shown_nowhere(run, journal, pin):
     for words in (("show", journal["edited"]), ("show", journal["edited"], "--json")):
-        told = run(*words)
-        assert pin not in told.stdout
-        assert told.exit_code == 0
+        printed = run(*words)
+        assert pin not in printed.stdout
+        assert printed.exit_code == 0
 
 
 @pytest.mark.parametrize("columns", [80, 120])
@@ -145,7 +146,7 @@ async def test_a_suggested_rule_is_not_wrapped_so_that_it_can_be_pasted(run, tmp
         return text
 
     async with Runtime.open(store=tmp_path / "calls.db", tools=[send], approve="wait") as rt:
-        await rt.start("mail.send", {"text": "word " * 40})
+        await begin(rt, "mail.send", {"text": "word " * 40})
     shown = await asyncio.to_thread(run, "show", "--store", tmp_path / "calls.db", COLUMNS="80")
     rule = section(shown.stdout, "Decisions").partition("with this rule:\n")[2]
     assert tomllib.loads(rule) == {
@@ -154,16 +155,16 @@ async def test_a_suggested_rule_is_not_wrapped_so_that_it_can_be_pasted(run, tmp
 
 
 def test_json_contains_every_record_of_the_call(run, journal):
-    told = json.loads(run("show", journal["hooked"], "--json").stdout)
-    assert told["invocation"]["invocation_id"] == journal["hooked"]
-    assert {each["record_type"] for each in told["records"]} == {
+    printed = json.loads(run("show", journal["hooked"], "--json").stdout)
+    assert printed["invocation"]["invocation_id"] == journal["hooked"]
+    assert {each["record_type"] for each in printed["records"]} == {
         "tool_hook",
         "tool_input_mutation",
         "tool_permission_decision",
         "tool_progress",
         "tool_result",
     }
-    assert [event["data"]["sequence"] for event in told["events"]] == list(range(1, len(told["events"]) + 1))
+    assert [event["data"]["sequence"] for event in printed["events"]] == list(range(1, len(printed["events"]) + 1))
 
 
 @tool(namespace="bank", approval_required=True)
@@ -194,41 +195,49 @@ async def test_the_owner_of_a_call_is_shown_until_it_ends(run, tmp_path):
 
     async def shown():
         drawn = await asyncio.to_thread(run, "show", "--store", file)
-        held = json.loads((await asyncio.to_thread(run, "show", "--json", "--store", file)).stdout)["owner"]
-        return section(drawn.stdout, "Result").splitlines()[-1].strip(), held
+        detail = json.loads((await asyncio.to_thread(run, "show", "--json", "--store", file)).stdout)
+        return section(drawn.stdout, "Result").splitlines()[-1].strip(), detail
 
     async with Runtime.open(store=f"sqlite:{file}", tools=[transfer], approve="wait") as rt:
         calling = await _come_to(rt, EventType.PERMISSION_REQUESTED, "transfer", {"amount": 5})
         (question,) = await rt.approvals.list()
-        told, held = await shown()
-        assert told == f"it waits for an answer: agenttool approvals answer {question.approval_id} allow --store {file}"
-        assert (held["is_alive"], held["waits_for"], held["is_answered"]) == (True, question.approval_id, False)
-        assert held["process"] == f"{os.getpid()}@{os.uname().nodename}"
+        printed, detail = await shown()
+        assert (
+            printed == f"it waits for an answer: agenttool approvals answer {question.approval_id} allow --store {file}"
+        )
+        assert (detail["approval_id"], detail["is_open"], detail["notice"]) == (question.approval_id, True, None)
+        assert detail["process"] == f"{os.getpid()}@{os.uname().nodename}"
     await calling
     async with Runtime.open(store=f"sqlite:{file}", approve="wait") as rt:  # without the tool
         await rt.approvals.decide(question.approval_id, "allow")
-    told, held = await shown()
-    assert told.startswith("its answer is recorded; its process (")
+    printed, detail = await shown()
+    assert printed.startswith("its answer is recorded; its process (")
     assert (
         f"waits for a process that has the tool bank.transfer, such as `agenttool approvals --from MODULE --store {file}`"
-        in told
+        in printed
     )
-    assert (held["is_alive"], held["is_answered"]) == (False, True)
+    assert (detail["is_open"], detail["notice"]) == (True, printed)
+    assert detail["process"].endswith(" (gone)")
     async with Runtime.open(store=f"sqlite:{file}", tools=[transfer], approve="wait") as rt:
-        await rt.wait(question.invocation_id)
-    assert (await shown())[1] is None
+        await rt.calls.get(question.invocation_id).result()
+    assert (await shown())[1]["process"] is None
 
 
-async def test_a_call_whose_process_is_gone_shows_that(run, tmp_path):
+async def test_a_call_shows_that_its_process_is_gone_or_runs_without_a_lease(run, tmp_path):
     file = tmp_path / "calls.db"
     async with Runtime.open(store=f"sqlite:{file}", tools=[look_up], approve="wait") as rt:
         calling = await _come_to(rt, EventType.STARTED, "look_up", {"account": 5})
         shown = await asyncio.to_thread(run, "show", "--store", file)
         assert f"the process {os.getpid()}@{os.uname().nodename} runs it" in shown.stdout
-        with closing(sqlite3.connect(file)) as other:  # as it is after its lease has passed
+        name = f"{os.getpid()}@{os.uname().nodename}"
+        with closing(sqlite3.connect(file, isolation_level=None)) as other:  # as after a while on a full disk
             other.execute("UPDATE processes SET alive_until_ns = 0, steady_until_ns = 0")
-            other.commit()
         shown = await asyncio.to_thread(run, "show", "--store", file)
-        gone = f"its process ({os.getpid()}@{os.uname().nodename}) is gone, so it waits for a process"
-        assert gone in " ".join(shown.stdout.split())
+        assert f"its process ({name}) runs, but has not renewed its lease" in " ".join(shown.stdout.split())
+        listed = await asyncio.to_thread(run, "log", "--open", "--store", file)
+        assert f"{name} (runs without a lease)" in " ".join(listed.stdout.split())
+        with closing(sqlite3.connect(file, isolation_level=None)) as other:  # as after its end, or its claim by another
+            other.execute("DELETE FROM processes")
+        shown = await asyncio.to_thread(run, "show", "--store", file)
+        assert f"its process ({name}) is gone, so it waits for a process" in " ".join(shown.stdout.split())
         calling.cancel()

@@ -57,7 +57,7 @@ def test_an_operator_sees_open_calls_their_processes_approvals_and_a_dead_server
     assert (waiting["tool"], waiting["status"], audit["tool"], audit["status"]) == (
         "bank.transfer", "awaiting_approval", "bank.audit", "running",
     )  # fmt: skip
-    assert found["approvals"] == [waiting["waits_for"]]
+    assert found["approvals"] == [waiting["approval_id"]]
     assert audit["process"] in found["processes"]
     assert int(audit["process"].partition("@")[0]) == running.pid
     bank, garden = found["sources"]

@@ -141,7 +141,7 @@ async def test_a_program_that_names_a_store_resumes_its_calls(foreign, clone):
     ran = []
     async with Runtime.open(store="agenttool.db", tools=[bank(ran)], approve="wait") as rt, asyncio.timeout(60):
         while await rt.journal.result(foreign[1].invocation_id) is None:
-            await rt.recover()
+            await rt.calls.recover()
             await asyncio.sleep(0.01)
     assert ran == [5000]
 
@@ -199,7 +199,7 @@ def test_a_store_behind_a_link_has_its_other_files_beside_the_target(run, clone)
     (clone / "agenttool.db").unlink()
     (clone / "volume").mkdir()
     (clone / "agenttool.db").symlink_to("volume/calls.db")
-    for words in (("keys", "list"), ("keys", "list"), ("keys", "list", "--store", "volume/calls.db")):
+    for words in (("keys", "add", "ada"), ("keys", "list"), ("keys", "list", "--store", "volume/calls.db")):
         assert run(*words).exit_code == 0
     assert {each.name for each in (clone / "volume").iterdir()} == {"calls.db", "calls.db-payloads"}
     assert (clone / "volume/calls.db").stat().st_mode & 0o777 == 0o600

@@ -180,10 +180,10 @@ def inside(tmp_path, monkeypatch):
     ],
 )
 def test_every_reason_is_explained_with_what_would_change_it(inside, name, words, reason, change):
-    told = json.loads(inside("tools", "--from", "reasons", "--why", name, "--json", *words).stdout)
-    assert (told["reason"], told["would_change"], told["may_change"]) == (reason, change, change is not None)
+    printed = json.loads(inside("tools", "--from", "reasons", "--why", name, "--json", *words).stdout)
+    assert (printed["reason"], printed["would_change"], printed["may_change"]) == (reason, change, change is not None)
     said = inside("tools", "--from", "reasons", "--why", name, *words).stdout
-    assert said.strip() == told["why"]
+    assert said.strip() == printed["why"]
     assert change is None or change.removeprefix("call tool_search with ") in said
 
 
@@ -226,3 +226,39 @@ def test_settings_can_make_a_tool_visible(command, tmp_path):
     assert command(*asked).stdout.rstrip().endswith("to change that: provide the credential safe_key in [credentials]")
     write_settings(tmp_path / "agenttool.toml", '[surface]\ncredentials = ["safe_key"]\n')
     assert command(*asked).stdout == "office.open_safe is loaded: a model sees it\n"
+
+
+SHOP = '''
+from typing import Annotated
+from agenttool import Inject, tool
+
+class Stock(dict): ...
+class Mailer: ...
+
+@tool(read_only=True, open_world=False)
+async def in_stock(article: str, stock: Annotated[Stock, Inject]) -> int:
+    """Return how many are in stock. Not for prices."""
+    return stock[article]
+
+@tool(read_only=True, open_world=False)
+async def send(to: str, mailer: Annotated[Mailer, Inject]) -> str:
+    """Send a letter. Not for parcels."""
+    return "sent"
+
+provide = {Stock: Stock(tea=3)}
+'''
+
+
+@pytest.mark.parametrize("is_source", [False, True])
+def test_a_module_provides_injected_objects_and_a_tool_without_its_object_is_listed_with_the_reason(
+    tmp_path, command, is_source
+):
+    (tmp_path / "shop.py").write_text(SHOP)
+    if is_source:
+        write_settings(tmp_path / "agenttool.toml", '[sources.shop]\nkind = "python"\nmodule = "shop"\n')
+    place = () if is_source else ("--from", "shop")
+    assert command("call", "in_stock", "article=tea", *place).stdout == "3\n"
+    assert "blocked_tool" in command("call", "send", "to=Ada", *place).stdout
+    listed = " ".join(command("tools", *place).stdout.split())
+    assert "unavailable: parameter 'mailer' of send() needs a Mailer; pass provide={Mailer: ...}" in listed
+    assert "or write provide = {Mailer: ...} in the module that is served" in listed

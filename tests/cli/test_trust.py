@@ -146,6 +146,17 @@ def test_what_init_writes_is_trusted_so_that_the_next_command_works(run, tmp_pat
     assert run("policy", "rules").exit_code == 0
 
 
+def test_init_adds_the_store_to_the_ignored_files_of_a_repository_once(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert (run("init").exit_code, (tmp_path / ".gitignore").exists()) == (0, False)
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".gitignore").write_text("build")
+    for _ in range(2):
+        (tmp_path / "agenttool.toml").unlink()
+        assert run("init").exit_code == 0
+        assert (tmp_path / ".gitignore").read_text() == "build\n/agenttool.db*\n/agenttool.*.db*\n"
+
+
 def test_a_module_of_the_user_is_not_imported_from_a_project(run, project, tmp_path):
     (project / "agenttool.toml").unlink()
     own = tmp_path / "config/agenttool"

@@ -20,11 +20,11 @@ def spoil(path, statement, values=()):
 
 
 def forge(path, change):
-    """Change what facts tell and chain everything anew, as a writer that lies would."""
+    """Change the facts and compute the chain again, as a forger would."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         (chained,) = connection.execute("SELECT hash FROM anchors").fetchone()
-        for position, told in connection.execute("SELECT last, lines FROM facts ORDER BY last").fetchall():
-            now = change(told)
+        for position, printed in connection.execute("SELECT last, lines FROM facts ORDER BY last").fetchall():
+            now = change(printed)
             chained = link(chained, now)
             connection.execute("UPDATE facts SET lines = ?, hash = ? WHERE last = ?", (now, chained, position))
         connection.execute("UPDATE heads SET hash = ?", (chained,))
@@ -38,10 +38,10 @@ def path(journal, tmp_path):
 def test_an_unchanged_journal_has_no_flaws(run, journal):
     outcome = run("verify")
     assert outcome.exit_code == 0
-    told = dict(line.split(maxsplit=1) for line in outcome.stdout.splitlines())
-    assert told["flaws"] == "0"
-    assert told["calls"] == f"{len(journal) + 1}, of which {len(journal) + 1} ended"
-    assert told["digests"] == "10 checked, 2 sealed: their tools have sensitive fields"
+    printed = dict(line.split(maxsplit=1) for line in outcome.stdout.splitlines())
+    assert printed["flaws"] == "0"
+    assert printed["calls"] == f"{len(journal) + 1}, of which {len(journal) + 1} ended"
+    assert printed["digests"] == "10 checked, 2 sealed: their tools have sensitive fields"
 
 
 def test_a_flaw_is_printed_with_its_position_and_fails_the_command(run, path):
@@ -58,10 +58,10 @@ def test_a_flaw_is_printed_with_its_position_and_fails_the_command(run, path):
 
 
 def test_an_answer_about_another_input_is_a_flaw_in_an_intact_chain(run, path, journal):
-    def lie(told):
-        if b'"answers":' not in told or journal["approved"].encode() not in told:
-            return told
-        return re.sub(rb'"input_digest":"sha256:[0-9a-f]{64}"', b'"input_digest":"sha256:' + b"0" * 64 + b'"', told)
+    def lie(printed):
+        if b'"answers":' not in printed or journal["approved"].encode() not in printed:
+            return printed
+        return re.sub(rb'"input_digest":"sha256:[0-9a-f]{64}"', b'"input_digest":"sha256:' + b"0" * 64 + b'"', printed)
 
     forge(path, lie)
     (flaw, _) = [json.loads(each) for each in run("verify", "--json").stdout.splitlines()]
@@ -73,7 +73,7 @@ def test_a_second_result_is_a_flaw_in_an_intact_chain(run, path):
     result |= {"status": "succeeded", "created_at": "2026-05-08T00:00:00Z"}
     forge(
         path,
-        lambda told: told.replace(
+        lambda printed: printed.replace(
             b'"outcome":"canceled"}},[]', b'"outcome":"canceled"}},[' + json_bytes(result) + b"]"
         ),
     )
@@ -83,7 +83,7 @@ def test_a_second_result_is_a_flaw_in_an_intact_chain(run, path):
 
 def test_a_call_that_begins_twice_is_a_flaw(run, path, journal):
     last, first = journal["canceled"].encode(), journal["failed"].encode()
-    forge(path, lambda told: told.replace(last, first))
+    forge(path, lambda printed: printed.replace(last, first))
     spoil(path, "UPDATE facts_of_call SET invocation_id = ? WHERE invocation_id = ?", (first.decode(), last.decode()))
     flaws = [json.loads(each) for each in run("verify", "--json").stdout.splitlines()[:-1]]
     assert [each["what"] for each in flaws] == ["call"]
@@ -164,7 +164,7 @@ def test_a_spoiled_journal_is_not_pinned(run, path, tmp_path):
 
 @pytest.mark.usefixtures("journal")
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "printed"),
     [
         (["--head", "3:ab"], "POSITION:HASH"),
         (["--pin", "gone.json"], "gone.json"),
@@ -173,10 +173,10 @@ def test_a_spoiled_journal_is_not_pinned(run, path, tmp_path):
         (["--write-head", "gone/head.json"], "gone/head.json"),
     ],
 )
-def test_an_unusable_head_is_rejected(run, words, told):
+def test_an_unusable_head_is_rejected(run, words, printed):
     outcome = run("verify", *words)
     assert outcome.exit_code == 2
-    assert told in outcome.stderr
+    assert printed in outcome.stderr
 
 
 @pytest.mark.usefixtures("journal")

@@ -24,10 +24,10 @@ def keep(path, *views):
     """Keep views as a runtime does."""
 
     async def run():
-        kept = open_store(f"sqlite:{path}", STEPS, None)
+        stored = open_store(f"sqlite:{path}", STEPS, None)
         for thread, kind, content in views:
-            assert await ViewStore(kept.documents).update(View(thread_id=thread, view_type=kind, content=content))
-        await kept.close()
+            assert await ViewStore(stored.documents).update(View(thread_id=thread, view_type=kind, content=content))
+        await stored.close()
 
     asyncio.run(run())
 
@@ -51,8 +51,8 @@ def test_a_view_cannot_control_the_terminal(run, path):
 @pytest.mark.requirement("RAP-268")
 def test_only_the_named_types_are_shown(run, path):
     keep(path, ("t1", "growth", {"leaves": 2}), ("t1", "weather", {"sun": 1}), ("t2", "growth", {"leaves": 3}))
-    told = [json.loads(line) for line in run("views", "growth", "--thread", "t1", "--json").stdout.splitlines()]
-    assert told == [{"thread_id": "t1", "view_type": "growth", "content": {"leaves": 2}}]
+    printed = [json.loads(line) for line in run("views", "growth", "--thread", "t1", "--json").stdout.splitlines()]
+    assert printed == [{"thread_id": "t1", "view_type": "growth", "content": {"leaves": 2}}]
     assert "weather" not in run("views", "growth").stdout
     nothing = run("views", "soil")
     assert (nothing.exit_code, nothing.stdout, nothing.stderr) == (0, "", "there are no views\n")

@@ -53,7 +53,7 @@ def test_an_old_surface_may_name_its_deferred_tools():
     assert read(line, ToolSurface).deferred_tools == ("tool_a", "tool_b")
 
 
-def test_where_both_spellings_stand_todays_counts_and_the_old_one_is_kept():
+def test_with_both_spellings_the_current_one_counts_and_the_old_one_is_preserved():
     both = to_json(from_json({**CALL, "arguments": 1, "model_input": 2}, ToolInvocation))
     assert both["model_input"] == 2
     assert both["arguments"] == 1
@@ -124,7 +124,7 @@ def test_a_whole_number_may_be_a_number_and_a_share_stays_within_its_bounds():
     assert read(line, ToolProgress).percent == 40
 
 
-def test_an_error_may_say_that_nobody_knows_when_to_retry():
+def test_an_error_may_state_no_time_for_a_retry():
     line = {"result_id": "r", "invocation_id": "i", "status": "denied", "created_at": "t",
             "error": {"error_class": "permission_denied", "retry_after": None}}  # fmt: skip
     assert to_json(from_json(line, ToolResult))["error"] == line["error"]

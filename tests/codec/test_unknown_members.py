@@ -57,7 +57,7 @@ def test_a_part_carries_its_unknown_members_into_another_record():
 
 
 @pytest.mark.parametrize("name", ['a"b', "a\\b", "a\x00b", "a\nb"])
-def test_a_name_that_cannot_be_kept_is_refused_rather_than_lost(name):
+def test_a_name_that_cannot_be_preserved_is_refused_rather_than_lost(name):
     with pytest.raises(RecordError, match="may not be named"):
         from_json({**FOREIGN, name: 1}, ToolResult)
 

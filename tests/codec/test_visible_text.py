@@ -84,11 +84,11 @@ def test_a_model_reads_marks_and_a_program_reads_the_value(output):
         """Return something. Not for anything else."""
         return output
 
-    async def story():
+    async def scenario():
         async with Runtime.open(tools=[probe]) as rt:
             return await rt.call("probe", {}, surface=await rt.surface())
 
-    result = asyncio.run(story())
+    result = asyncio.run(scenario())
     [shown] = result.model_facing_content
     assert [mark for mark in MARKS if mark not in shown.text.replace("\\\\", "\\")] == []
     assert HIDDEN not in shown.text
@@ -103,13 +103,13 @@ def test_an_error_and_a_description_have_no_invisible_characters():
     async def probe(text: str = "") -> str:
         raise ToolFailure(ToolError(error_class=ErrorClass.EXECUTION_FAILED, message=NASTY))
 
-    async def story():
+    async def scenario():
         async with Runtime.open(tools=[probe]) as rt:
             surface = await rt.surface()
             result = await rt.call("probe", {}, surface=surface)
-            return result, [each for each in rt.offered(surface) if each.name == "probe"]
+            return result, [each for each in rt.surfaces.offered(surface) if each.name == "probe"]
 
-    result, [offered] = asyncio.run(story())
+    result, [offered] = asyncio.run(scenario())
     for text in (result.model_facing_content[0].text, result.error.message, offered.description):
         assert MARKS[0] in text
         assert visible_text(text) is text

@@ -144,7 +144,7 @@ def test_starter_rules_that_two_layers_ask_for_apply_once(layers):
     assert len(places) == len(set(places)) > 0
 
 
-async def test_a_runtime_uses_the_layers_if_it_is_told_to_and_the_strictest_rule_wins(layers):
+async def test_a_runtime_uses_the_layers_if_the_program_asks_for_it_and_the_strictest_rule_wins(layers):
     user, project, _ = layers
     user.write_text(rule("deny"))
     write_settings(project, rule("allow"))

@@ -1,4 +1,4 @@
-"""Where things are kept, as settings say it."""
+"""Where data is stored, according to the settings."""
 
 import asyncio
 
@@ -40,7 +40,7 @@ def test_the_store_of_the_settings_lies_beside_them_wherever_the_program_is_star
     ]
 
 
-def test_a_program_that_names_a_store_is_heard_before_the_settings(settings, tmp_path):
+def test_a_program_that_names_a_store_takes_precedence_over_the_settings(settings, tmp_path):
     settings.write_text('[store]\nurl = "sqlite:calls.db"\n')
     assert asyncio.run(results_kept(config=settings, store=f"sqlite:{tmp_path}/own.db"))
     assert not asyncio.run(results_kept(config=settings, store="memory:"))
@@ -53,7 +53,7 @@ def test_without_a_word_everything_stays_in_memory(settings):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("[store]", 'FILE:1: url must be a text, got None; write url = "sqlite:agenttool.db"'),
         ('\n[store]\nurl = "postgres://x"', "FILE:3: no store answers to 'postgres://x'; use 'memory:', 'sqlite:PATH' or a PATH"),
@@ -63,7 +63,7 @@ def test_without_a_word_everything_stays_in_memory(settings):
         ("store = 1", "FILE:1: store must be a table; write [store]"),
     ],
 )  # fmt: skip
-def test_a_wrong_store_is_told_with_its_file_and_line(settings, text, told):
+def test_a_wrong_store_is_reported_with_its_file_and_line(settings, text, message):
     settings.write_text(text)
 
     async def start():
@@ -71,7 +71,7 @@ def test_a_wrong_store_is_told_with_its_file_and_line(settings, text, told):
 
     with pytest.raises(ConfigError) as error:
         asyncio.run(start())
-    assert str(error.value).replace(str(settings), "FILE") == told
+    assert str(error.value).replace(str(settings), "FILE") == message
 
 
 @pytest.mark.parametrize("port", [-1, 65_536, 99_999_999])
@@ -86,7 +86,7 @@ NOT_A_LIST = "rules must be a list of tables; write [[rules]]"
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("\n[permission]\n", "FILE:2: no setting is called 'permission'; did you mean 'permissions'?"),
         ("\nmode = 1", "FILE:2: no setting is called 'mode'; use one of "),
@@ -118,7 +118,7 @@ NOT_A_LIST = "rules must be a list of tables; write [[rules]]"
         ("[server]\nport = true", "FILE:2: port must be from 0 to 65535, got True; 0 is any free port"),
     ],
 )
-def test_whatever_is_wrong_in_the_settings_is_told_with_its_line(settings, text, told):
+def test_whatever_is_wrong_in_the_settings_is_reported_with_its_line(settings, text, message):
     settings.write_text(text)
 
     async def start():
@@ -126,7 +126,7 @@ def test_whatever_is_wrong_in_the_settings_is_told_with_its_line(settings, text,
 
     with pytest.raises(ConfigError) as error:
         asyncio.run(start())
-    assert str(error.value).replace(str(settings), "FILE").startswith(told)
+    assert str(error.value).replace(str(settings), "FILE").startswith(message)
 
 
 def test_a_rule_keeps_its_own_line_whatever_tables_stand_between(settings):

@@ -108,7 +108,7 @@ def test_a_damaged_record_is_no_trust(project, tmp_path, damage):
     write_settings(project, "")
     (record,) = (tmp_path / "config/agenttool/trusted").iterdir()
     record.write_text(damage)
-    assert not is_trusted(SettingsFile.read(project))
+    assert not is_trusted(project, SettingsFile.read(project).digest)
     assert trusted_files() == []
 
 
@@ -127,14 +127,14 @@ def test_what_agenttool_writes_keeps_the_trust_that_the_file_had(project, before
     if trusted:
         write_settings(project, before)
     append_tables(project, '[store]\nurl = "memory:"\n')
-    assert is_trusted(SettingsFile.read(project)) is after
+    assert is_trusted(project, SettingsFile.read(project).digest) is after
 
 
 def test_a_change_that_the_user_did_not_see_is_not_trusted_by_a_later_write(project):
     write_settings(project, "# seen\n")
     project.write_text("# not seen\n")
     append_tables(project, '[store]\nurl = "memory:"\n')
-    assert not is_trusted(SettingsFile.read(project))
+    assert not is_trusted(project, SettingsFile.read(project).digest)
 
 
 def test_the_own_file_of_the_user_gets_no_record(project, tmp_path):

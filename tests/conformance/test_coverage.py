@@ -5,6 +5,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from requirement_marks import load_requirements
 
 from agenttool.conformance.coverage import (
     Coverage,
@@ -18,7 +19,7 @@ from agenttool.conformance.coverage import (
     measure_coverage,
     report_of,
 )
-from agenttool.conformance.ledger import Area, Level, Obligation, Requirement, Standard, load_areas, load_requirements
+from agenttool.conformance.ledger import Area, Level, Obligation, Requirement, Standard, load_areas
 from agenttool.errors import RecordError
 
 LEVELS = {"X-1": Level.MUST, "X-2": Level.MUST_NOT, "X-3": Level.SHOULD, "X-4": Level.MAY}
@@ -154,7 +155,7 @@ def test_the_document_has_figures_requirements_and_faults():
     assert len(document["requirements"]) == 614
 
 
-def test_figures_in_a_report_are_counted_anew_and_not_believed():
+def test_figures_in_a_report_are_counted_again_and_not_believed():
     boasting = document_of({"RAP-001": [FAILED]}).replace('"covered": 0', '"covered": 9').replace("false", "true")
     assert not any(finding.is_covered for finding in decode_report(boasting.encode()).findings)
 

@@ -5,15 +5,9 @@ from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 
-from agenttool.conformance.ledger import (
-    Mark,
-    Obligation,
-    Requirement,
-    Standard,
-    find_requirement,
-    load_areas,
-    load_requirements,
-)
+from requirement_marks import find_requirement, load_requirements
+
+from agenttool.conformance.ledger import Mark, Obligation, Requirement, Standard, load_areas
 
 PACKAGED = Path(str(files("agenttool.conformance") / "requirements"))
 

@@ -15,7 +15,7 @@ import pytest
 
 from agenttool.codec import to_json, write
 from agenttool.conformance.validate.validation import Validation
-from agenttool.pipeline import recovery
+from agenttool.durable import recovery
 
 BOUND_S = 150
 HERE = Path(__file__).parent
@@ -71,17 +71,17 @@ def asking(tmp_path, living):
 
 
 @pytest.fixture
-def edit_kept(tmp_path):
-    """Change what is kept of the only call, behind the back of everybody."""
+def edit_stored(tmp_path):
+    """Change what is stored of the only call, while no process uses it."""
 
-    def edit_kept(change):
+    def edit_stored(change):
         with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:
             (body,) = file.execute("SELECT body FROM open_calls").fetchone()
-            kept = json.loads(body)
-            change(kept)
-            file.execute("UPDATE open_calls SET body = ?", (json.dumps(kept).encode(),))
+            stored = json.loads(body)
+            change(stored)
+            file.execute("UPDATE open_calls SET body = ?", (json.dumps(stored).encode(),))
 
-    return edit_kept
+    return edit_stored
 
 
 @pytest.fixture

@@ -1,10 +1,10 @@
 """Rounds of killing: processes make calls on one store, are killed at random moments, and a survivor is asked.
 
 Run as a program: `crashing.py FOLDER ROUNDS SEED`. Prints what it saw as JSON, and a line per broken promise. In each
-round one to three processes call, answer and take up what others left, forked from one that has everything loaded; some
+round one to three processes call, answer and recover the calls of others, forked from one that has everything loaded; some
 are killed before they have said a word, and to some of them the disk fails now and then. Each says what it was given:
 `r` and a result, `a` and the answer that was taken, `q` and a call that waits, `x` and what should never happen. Every
-tenth round somebody survives, answers what is open and takes up the rest; then the ledger of effects, the log and the
+tenth round one process survives, answers what is open and recovers the rest; then the ledger of effects, the log and the
 stored bytes have to agree with all that was said.
 """
 
@@ -26,10 +26,10 @@ from itertools import islice
 import living
 
 from agenttool import ToolCall
+from agenttool.call.call_state import MAX_ATTEMPTS
 from agenttool.codec import read, write
 from agenttool.conformance.validate.validation import Validation
 from agenttool.errors import StoreError
-from agenttool.pipeline.resume import MAX_ATTEMPTS
 from agenttool.policy.approvals import Answered
 from agenttool.records import (
     OrderingPolicy,
@@ -50,9 +50,9 @@ MOST_WORDS = 8
 """A process lives at least until it has said up to so much, so that a busy machine kills none before it did anything."""
 PATIENCE_S = 60
 IN_ORDER = SchedulerPolicy(scheduler_policy_id="sched_x", ordering_policy=OrderingPolicy.PRESERVE_TERMINAL_ORDER)
-NAMES = ["pay", "pay", "pay", "put", "put", "look", "look", "send", "send", "tell", "twice", "courier"]
+NAMES = ["pay", "pay", "pay", "put", "put", "look", "look", "send", "send", "tell", "twice", "courier", "trip"]
 NOT_KEPT = ("journal_unavailable", "result_not_stored", "waits_for_answer")
-"""What a caller is told in place of a result: that it could not be kept, or that another process has the call."""
+"""What a caller gets in place of a result: that it could not be stored, or that another process has the call."""
 NOTHING_RAN = {"process_died", "rejected", "journal_unavailable", "declaration_changed"}
 
 
@@ -126,7 +126,7 @@ def fork(folder, seed):
 
         try:
             asyncio.run(live(folder, seed, say))
-        except BaseException as error:  # noqa: BLE001 -- whatever it is, it is told
+        except BaseException as error:  # noqa: BLE001 -- whatever it is, it is reported
             say("x", "".join(traceback.format_exception(error)))
         finally:
             os._exit(0)
@@ -149,7 +149,7 @@ def a_round(folder, rng):
 
 
 def survive_apart(folder, said, seed):
-    """Survive in a process of one's own: of the threads that store bytes a fork has none, so whoever forks has none."""
+    """Survive in a process of one's own: a fork has none of the threads that store bytes."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -158,7 +158,7 @@ def survive_apart(folder, said, seed):
                 known = len(said)
                 ends, found = asyncio.run(survive(folder, said, random.Random(seed)))
                 pickle.dump((ends, found, said[known:]), file)
-        except BaseException:  # noqa: BLE001 -- whatever it is, whoever waits finds nothing to read
+        except BaseException:  # noqa: BLE001 -- whatever it is, a reader finds nothing to read
             traceback.print_exc()
         finally:
             os._exit(0)
@@ -171,13 +171,13 @@ def survive_apart(folder, said, seed):
 
 
 async def survive(folder, said, rng):
-    """Take up and answer everything that is left; tell how calls have ended, and every broken promise."""
+    """Recover and answer everything that is left; return how calls ended, and every broken promise."""
     async with living.open_runtime(folder) as rt:
         try:
             async with asyncio.timeout(PATIENCE_S):
                 while await rt._core.durability.checkpoints.page(limit=1):
                     await decide(rt, rng, lambda *word: said.append(list(word)))
-                    await rt.recover()
+                    await rt.calls.recover()
                     await asyncio.sleep(0.01)
         except TimeoutError:
             left = await rt._core.durability.checkpoints.page(limit=3)
@@ -203,7 +203,7 @@ def invalid(exported):
 
 
 async def missing(rt, exported, said):
-    """Tell of bytes that are not there, though somebody was given the result that speaks of them."""
+    """Yield the bytes that are missing although a caller got a result that refers to them."""
     stored = {each.result_id: each.persisted_ref for each in exported if isinstance(each, ResultPersistence)}
     given = {read(word.encode(), ToolResult).result_id for kind, word in said if kind == "r"}
     for result_id in given & stored.keys():
@@ -220,10 +220,10 @@ def broken(exported, said, ledger):
     for each in exported:
         if isinstance(each, PermissionDecision) and each.answers is not None:
             answers[each.answers].append(each)
-    kept = {write(each).decode() for each in results.values()}
+    retained = {write(each).decode() for each in results.values()}
     for kind, word in said:
-        if kind == "r" and word not in kept and not any(each in word for each in NOT_KEPT):
-            yield f"a result was handed out and is not kept: {word}"
+        if kind == "r" and word not in retained and not any(each in word for each in NOT_KEPT):
+            yield f"a result was returned and is not stored: {word}"
         if kind == "q" and word not in results:
             yield f"{word} was asked about and has no result"
         if kind == "x":
@@ -281,8 +281,8 @@ def main(folder, rounds, seed):
         if number % SURVIVES_EVERY == 0 or number == rounds:
             ends, found = survive_apart(folder, said, rng.random())
             wrong += found
-    told = Counter(kind for kind, _ in said)
-    seen = {"seed": seed, "rounds": rounds, "results": told["r"], "answers": told["a"], "ends": ends}
+    counts = Counter(kind for kind, _ in said)
+    seen = {"seed": seed, "rounds": rounds, "results": counts["r"], "answers": counts["a"], "ends": ends}
     print(json.dumps({**seen, "effects": len(living.ledger_of(folder))}))
     print("\n".join(wrong[:20]))
 

@@ -1,7 +1,7 @@
 """A disk that fails under a runtime, and is mended: `failing.py (io|full) FOLDER`. Prints what became of each call as JSON.
 
 `io`: the process may not let files grow (RLIMIT_FSIZE), so that the kernel refuses writes and SQLite sees an I/O error.
-`full`: the folder is a small file system that another file fills up, so that the kernel says ENOSPC; whoever runs this
+`full`: the folder is a small file system that another file fills up, so that the kernel says ENOSPC; the test that runs this
 mounts it.
 """
 
@@ -70,7 +70,7 @@ async def settled(log):
 
 
 async def main(mode, folder):
-    told, disk = {}, {"io": Io, "full": Full}[mode](folder)
+    reported, disk = {}, {"io": Io, "full": Full}[mode](folder)
     async with living.open_runtime(folder, tools=[*living.tools_of(folder), breaking(disk)]) as rt:
         surface = await rt.surface()
 
@@ -78,14 +78,14 @@ async def main(mode, folder):
             async with asyncio.timeout(BUSY_TIMEOUT_S):
                 result = await rt.call(name, {"number": number}, surface=surface)
             error = result.error
-            told[what] = None if error is None else [error.error_code, error.retry.safe]
+            reported[what] = None if error is None else [error.error_code, error.retry.safe]
             return result
 
         await call("pay", 1, "whole disk")
         broken = await call("break_disk", 2, "breaks while it runs")
-        told["given to who looks"] = [
+        reported["given to who looks"] = [
             await rt.journal.result(broken.invocation_id),
-            await rt.wait(broken.invocation_id, within_s=0.1),
+            await rt.calls.get(broken.invocation_id).result(within_s=0.1),
             *[
                 each.result_id
                 async for each in rt.journal.export()
@@ -100,13 +100,13 @@ async def main(mode, folder):
         disk.mends()
         await settled(rt._core.journal.log)
         await call("pay", 7, "effect on a mended disk")
-        told["broken is kept as it was told"] = await rt.journal.result(broken.invocation_id) == broken
-        kept = [(each, await rt.journal.result(each.invocation_id)) for each in (reading, *many)]
-        told["kept otherwise than told"] = sum(stored not in (None, each) for each, stored in kept)
-        told["handed out as kept"] = sum(each.error is None for each in many)
-        told["flaws"] = [str(flaw) for flaw in rt._core.journal.log.verify()]
-    told["ledger"] = [number for _, _, number in living.ledger_of(folder)]
-    print(json.dumps(told))
+        reported["broken is stored as it was returned"] = await rt.journal.result(broken.invocation_id) == broken
+        retained = [(each, await rt.journal.result(each.invocation_id)) for each in (reading, *many)]
+        reported["stored otherwise than returned"] = sum(stored not in (None, each) for each, stored in retained)
+        reported["returned as stored"] = sum(each.error is None for each in many)
+        reported["flaws"] = [str(flaw) for flaw in rt._core.journal.log.verify()]
+    reported["ledger"] = [number for _, _, number in living.ledger_of(folder)]
+    print(json.dumps(reported))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated
 
 from agenttool import Context, Role, Runtime, Sensitive, tool
-from agenttool.pipeline import recovery
+from agenttool.durable import recovery
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, InvocationStatus, RuleSource
 
@@ -29,7 +29,7 @@ danger = {"is_mortal": False, "log": None}
 
 
 def hurry():
-    """Look often, so that nobody waits for it."""
+    """Look often, so that no test waits for it."""
     recovery.POLL_S, recovery.RECOVER_EVERY_S = 0.02, 0.1
 
 
@@ -67,7 +67,7 @@ def tools_of(folder):  # noqa: C901, PLR0915 -- a list, and each tool is two lin
 
     @tool(read_only=True)
     async def tell(number: int) -> str:
-        """Tell so much that it is stored apart."""
+        """Return so much that it is stored apart."""
         return f"{number} " * 20_000
 
     @tool
@@ -112,10 +112,18 @@ def tools_of(folder):  # noqa: C901, PLR0915 -- a list, and each tool is two lin
 
     @tool
     async def errand(number: int, context: Context) -> str:
-        """Send, which is asked about; not to be repeated."""
-        return (await context.call("send", {"number": number})).status
+        """Send, which is asked about; its own code uses what may change, so it is not run again."""
+        return (await context.call("send", {"number": number})).status + str(danger["is_mortal"])
 
-    return [pay, put, look, tell, unlock, mark, twice, courier, errand, send, relay]
+    @tool
+    async def trip(number: int, context: Context) -> str:
+        """Mark two numbers and look between them; not idempotent, and without any effect of its own."""
+        first = await context.call("mark", {"number": number})
+        await context.call("look", {"number": number})
+        second = await context.call("mark", {"number": number + 1})
+        return f"{first.status} {second.status}"
+
+    return [pay, put, look, tell, unlock, mark, twice, courier, errand, trip, send, relay]
 
 
 PIN = 4711

@@ -48,13 +48,13 @@ async def main(folder):
     before = peak()
     async with living.open_runtime(folder) as rt:
         first = await rt.approvals.list(limit=10)
-        await rt.recover()
+        await rt.calls.recover()
         await rt.approvals.decide(approval_id, "allow")
-        await rt.recover()
+        await rt.calls.recover()
         while not living.ledger_of(folder):
             await asyncio.sleep(0.01)
-    told = {"size": size, "grown": peak() - before, "listed": len(first)}
-    print(json.dumps({**told, "effects": len(living.ledger_of(folder))}))
+    reported = {"size": size, "grown": peak() - before, "listed": len(first)}
+    print(json.dumps({**reported, "effects": len(living.ledger_of(folder))}))
 
 
 if __name__ == "__main__":

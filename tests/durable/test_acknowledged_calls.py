@@ -90,6 +90,10 @@ class Shop:
         with closing(sqlite3.connect(self.file)) as file, file:
             file.executemany("DELETE FROM processes WHERE owner = ?", [(each,) for each in owners or self.owners()])
 
+    def queued(self, url):
+        """The calls that wait for their turn."""
+        return json.loads(ask(f"{url}/v1/calls?status=queued")[1])["items"]
+
     def allow(self):
         """Approve all calls that wait."""
         with sync.open(store=f"sqlite:{self.folder / 'calls.db'}") as rt:
@@ -195,6 +199,48 @@ def test_a_call_that_waits_for_its_turn_runs_once_and_one_without_its_dependency
     assert shop.written == {each["invocation_id"]: 1 for each in (items[0], items[2], single)}
 
 
+def run(shop, *words):
+    return subprocess.run(
+        [sys.executable, "-m", "agenttool", *words], cwd=shop.folder, capture_output=True, check=False
+    )
+
+
+@pytest.mark.slow
+def test_the_decisions_of_a_call_that_two_servers_resume_have_ids_of_their_own(shop):
+    with shop.serve() as (child, url):
+        _, items = post_batch(url, call("hold", 1), call("hold", 2), call("hold", 3))
+        until(lambda: len(shop.written) == 1)
+        kill(shop, child)
+    with shop.serve() as (child, url):
+        until(lambda: len(shop.written) == 2 and get(url, items[2])["status"] == "queued")
+        until(lambda: len(get(url, items[2])["invocation"]["permission_decision_refs"]) == 2)
+        kill(shop, child)
+    (shop.folder / "go").touch()
+    with shop.serve() as (_, url):
+        unknown = ("failed", "unknown_after_crash")
+        assert ends(url, *items) == [unknown, unknown, ("succeeded", None)]
+    exported = run(shop, "export", "--store", "calls.db").stdout
+    (shop.folder / "export.jsonl").write_bytes(exported)
+    validated = run(shop, "validate", "export.jsonl")
+    assert (validated.returncode, validated.stderr) == (0, b""), validated.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", [kill, stop])
+def test_the_key_of_a_call_that_did_not_start_before_its_server_ended_runs_the_call(shop, end):
+    with ThreadPoolExecutor() as threads, shop.serve() as (child, url):
+        held = post_call(url, call("hold", 1))[1]
+        lost = threads.submit(post_call, url, call("pay", 2), 30, "k2")  # no response before the end
+        until(lambda: len(json.loads(ask(f"{url}/v1/calls?open=true")[1])["items"]) == 2)
+        end(shop, child)
+        lost.exception()
+    with shop.serve() as (_, url):
+        status, again = post_call(url, call("pay", 2), 30, "k2")
+        assert (status, end_of(again)) == (200, ("succeeded", None))
+        assert post_call(url, call("pay", 2), 30, "k2")[1]["invocation_id"] == again["invocation_id"]
+    assert shop.written == {held["invocation_id"]: 1, again["invocation_id"]: 1}
+
+
 @pytest.mark.slow
 def test_a_dependency_that_only_reads_runs_again_and_the_call_that_depends_on_it_runs_once(shop):
     with shop.serve() as (child, url):
@@ -273,6 +319,46 @@ def test_a_call_says_which_tool_it_waits_for_if_the_next_server_does_not_have_it
         program = [sys.executable, "-m", "agenttool", "show", planned["invocation_id"][-12:], "--url", url]
         shown = subprocess.run(program, cwd=shop.folder, capture_output=True, text=True, check=True).stdout
         assert notice in shown
+
+
+@pytest.mark.slow
+def test_a_call_that_waits_for_its_turn_runs_in_the_next_server_before_its_request_was_answered(shop):
+    with ThreadPoolExecutor() as posting, shop.serve() as (child, url):
+        post_call(url, call("hold", 1))
+        waiting = posting.submit(post_call, url, call("pay", 2), 30)
+        until(lambda: len(shop.queued(url)) == 1)
+        (queued,) = shop.queued(url)
+        kill(shop, child)
+        with pytest.raises((httpcore.NetworkError, httpcore.ProtocolError)):
+            waiting.result()
+    with shop.serve() as (_, url):
+        assert ends(url, queued) == [("succeeded", None)]
+    assert shop.written[queued["invocation_id"]] == 1
+
+
+@pytest.mark.slow
+def test_a_server_that_lost_its_lease_says_that_the_call_may_run(shop):
+    with shop.serve() as (_, url):
+        post_call(url, call("pay", 1))
+
+        def lose_lease(make):
+            for _ in range(100):
+                shop.expire_lease()
+                status, reply = make()
+                if status == 503:
+                    return reply["detail"]
+            raise AssertionError("the server renewed its lease each time")
+
+        assert "it may be recorded and run: send it again with the same" in lose_lease(
+            lambda: post_call(url, call("pay", 2))
+        )
+        body = json.dumps({"calls": [call("pay", 3), call("nap", 4)]}).encode()
+
+        def batch():
+            status, reply = ask(f"{url}/v1/batches?wait=0", body, JSON)
+            return status, json.loads(reply)
+
+        assert "it may be recorded and run" in lose_lease(batch)
 
 
 def post_until_stopped(url, seed, acknowledged):

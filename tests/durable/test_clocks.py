@@ -14,7 +14,7 @@ from agenttool.world import SystemClock
 
 BOUND_S = 60
 A_MINUTE_NS = 60 * 10**9
-"""Longer than any lease here, and shorter than anybody may take to answer."""
+"""Longer than any lease here, and shorter than the time limit of an answer."""
 
 
 @pytest.mark.parametrize("jump_ns", [A_MINUTE_NS, -A_MINUTE_NS], ids=["forward", "back"])
@@ -26,7 +26,7 @@ async def test_no_process_is_taken_for_dead_because_a_clock_was_set(
         async with survivor() as rt:
             (opened,) = await rt._core.durability.checkpoints.page(limit=9)
             for _ in range(5):
-                assert await rt.recover() == 0, "the process lives, and its call is its own"
+                assert await rt.calls.recover() == 0, "the process lives, and its call is its own"
                 assert (
                     await rt._core.durability.checkpoints.claim_one(opened.invocation_id, now=rt._core.clock.moment())
                     is None

@@ -1,4 +1,4 @@
-"""Processes are killed at random moments, and nothing that anybody was told turns out to be untrue."""
+"""Processes are killed at random moments, and no result that a caller received turns out to be false."""
 
 import json
 import random
@@ -30,6 +30,6 @@ def test_ten_rounds_of_killing_break_no_promise(tmp_path):
 @pytest.mark.requirement("AT-INV-13")
 @pytest.mark.requirement("AT-EVT-12")
 @pytest.mark.parametrize("_half", [1, 2])
-def test_hundreds_of_rounds_of_killing_break_no_promise(tmp_path, _half):
-    seen = _rounds(tmp_path, 100, random.randrange(10**6))
+def test_many_rounds_of_killing_break_no_promise(tmp_path, _half):
+    seen = _rounds(tmp_path, 60, random.randrange(10**6))
     assert {"succeeded", "rejected", "unknown_after_crash", "process_died"} <= set(seen["ends"])

@@ -1,4 +1,4 @@
-"""A disk that fails: nothing runs that could not be written down, nothing is handed out that could not be kept."""
+"""A disk that fails: nothing runs that could not be written down, nothing is returned that could not be stored."""
 
 import json
 import shutil
@@ -44,16 +44,16 @@ def test_a_disk_that_fails_stops_effects_and_successes_until_it_is_mended(tmp_pa
         "reading on a broken disk": ["result_not_stored", True],
         "asking on a broken disk": unavailable,
         "behind a backlog": ["result_not_stored", True],
-        "handed out as kept": 0,
+        "returned as stored": 0,
         "effect on a mended disk": None,
-        "broken is kept as it was told": True,
-        "kept otherwise than told": 0,
+        "broken is stored as it was returned": True,
+        "stored otherwise than returned": 0,
         "flaws": [],
         "ledger": [1, 7],
     }
 
 
-async def test_a_result_that_the_journal_cannot_tell_is_a_failed_call(survivor, monkeypatch):
+async def test_a_result_that_the_journal_cannot_write_is_a_failed_call(survivor, monkeypatch):
     def count(number: int) -> int:
         """Count."""
         return number
@@ -86,8 +86,7 @@ async def test_a_started_call_whose_result_is_not_stored_has_failed(survivor, mo
     async with survivor(tools=[count]) as rt:
         await rt.call("count", {"number": 1})
         with monkeypatch.context() as disk:
-            disk.setattr(Writer, "append_one", refuse)
             disk.setattr(Writer, "commit", refuse)
-            started = await rt.submit("count", {"number": 2})
+            started = await (await rt.start("count", {"number": 2})).idle()
         assert started.status == "failed"
-        assert (await rt.submit("count", {"number": 3})).status == "succeeded"
+        assert (await (await rt.start("count", {"number": 3})).idle()).status == "succeeded"

@@ -1,4 +1,4 @@
-"""An answer that nobody gave lets nothing run, though whoever wrote it into the file knew how one is written."""
+"""An answer that no approver gave lets nothing run, even if a forger writes it into the file in the right form."""
 
 import json
 import sqlite3
@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-YES = b'{"by": "eve", "allow": true}'
+YES = b'{"answer": {"type": "allow"}, "by": {"claim": "eve"}, "at": "2026-01-01T00:00:00Z", "shown_digest": null, "after": 0, "salt": ""}'
 
 
 async def _waits(asking):
@@ -50,7 +50,7 @@ async def test_a_no_that_was_turned_into_a_yes_is_refused(asking, survivor, ende
     async with survivor(tools=[]) as rt:
         await rt.approvals.decide(approval_id, "deny", by="pat")
     assert _verify(tmp_path) == []
-    turned = "UPDATE answers SET body = replace(CAST(body AS TEXT), '\"allow\":false', '\"allow\":true')"
+    turned = 'UPDATE answers SET body = replace(CAST(body AS TEXT), \'"type":"deny"\', \'"type":"allow"\')'
     _forge(tmp_path, approval_id, turned + " WHERE approval_id = :id AND :body NOT NULL")
     assert _verify(tmp_path) == [("checkpoint", "another answer")]
     async with survivor() as rt:
@@ -60,7 +60,7 @@ async def test_a_no_that_was_turned_into_a_yes_is_refused(asking, survivor, ende
         await sound(rt)
 
 
-async def test_an_answer_that_was_emptied_before_it_was_heard_shows(asking, survivor, tmp_path):
+async def test_an_answer_that_was_emptied_before_it_was_read_shows(asking, survivor, tmp_path):
     approval_id = await _waits(asking)
     async with survivor(tools=[]) as rt:
         await rt.approvals.decide(approval_id, "allow", by="pat")

@@ -1,4 +1,4 @@
-"""What nobody is shown of a call that waits: it is what runs, nobody can change it, and nobody can guess it."""
+"""The hidden part of a waiting call: it is what runs, and no reader of the store can change or guess it."""
 
 import asyncio
 import base64
@@ -16,9 +16,9 @@ EVIL = 1234
 
 
 def _pin(part):
-    def change(kept):
-        given = json.loads(base64.b64decode(kept[part]))
-        kept[part] = base64.b64encode(json.dumps({**given, "pin": EVIL}).encode()).decode()
+    def change(stored):
+        given = json.loads(base64.b64decode(stored[part]))
+        stored[part] = base64.b64encode(json.dumps({**given, "pin": EVIL}).encode()).decode()
 
     return change
 
@@ -26,9 +26,11 @@ def _pin(part):
 EDITS = {
     "what runs": _pin("call_input"),
     "what was asked for": _pin("model_input"),
-    "the salt": lambda kept: kept.update(salt=base64.b64encode(bytes(32)).decode()),
-    "a longer salt": lambda kept: kept.update(salt=base64.b64encode(base64.b64decode(kept["salt"]) + b"0").decode()),
-    "no salt": lambda kept: kept.pop("salt"),
+    "the salt": lambda stored: stored.update(salt=base64.b64encode(bytes(32)).decode()),
+    "a longer salt": lambda stored: stored.update(
+        salt=base64.b64encode(base64.b64decode(stored["salt"]) + b"0").decode()
+    ),
+    "no salt": lambda stored: stored.pop("salt"),
 }
 
 
@@ -44,7 +46,9 @@ async def _killed(asking):
 
 
 @pytest.mark.parametrize("edit", [None, {"number": 9, "pin": "[redacted]"}, {"number": 7, "pin": 99}])
-async def test_what_nobody_was_shown_is_what_runs_after_a_kill(asking, survivor, ended, sound, living, tmp_path, edit):
+async def test_what_no_approver_was_shown_is_what_runs_after_a_kill(
+    asking, survivor, ended, sound, living, tmp_path, edit
+):
     approval_id = await _killed(asking)
     async with survivor() as rt:
         await rt.approvals.decide(approval_id, "allow", input=edit)
@@ -55,7 +59,7 @@ async def test_what_nobody_was_shown_is_what_runs_after_a_kill(asking, survivor,
 
 
 @pytest.mark.slow
-async def test_what_nobody_was_shown_is_what_is_run_again(asking, survivor, ended, sound, living, tmp_path):
+async def test_what_no_approver_was_shown_is_what_is_run_again(asking, survivor, ended, sound, living, tmp_path):
     with asking(7, "unlock", living.LONG_LEASE_S) as (child, approval_id):
         async with survivor() as rt:
             await rt.approvals.decide(approval_id, "allow")
@@ -68,18 +72,18 @@ async def test_what_nobody_was_shown_is_what_is_run_again(asking, survivor, ende
 
 
 @pytest.mark.parametrize("edit", EDITS)
-async def test_a_secret_that_somebody_edits_in_the_file_is_neither_answered_nor_run(
-    asking, survivor, ended, sound, living, tmp_path, edit, edit_kept
+async def test_a_secret_that_is_edited_in_the_file_is_neither_answered_nor_run(
+    asking, survivor, ended, sound, living, tmp_path, edit, edit_stored
 ):
     approval_id = await _killed(asking)
     assert _verify(tmp_path).returncode == 0
-    edit_kept(EDITS[edit])
+    edit_stored(EDITS[edit])
     verified = _verify(tmp_path)
     assert (verified.returncode, "another hidden input" in verified.stdout) == (1, True)
     async with survivor() as rt:
         refused = await rt.approvals.decide(approval_id, "allow")
         assert refused.reason == "other_question"
-    with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:  # an answer from somebody who knows how
+    with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:  # an answer from a forger
         file.execute(
             "INSERT INTO answers (approval_id, at_ns, body) VALUES (?, 1, ?)",
             (approval_id, b'{"by": "eve", "allow": true}'),
@@ -93,11 +97,11 @@ async def test_a_secret_that_somebody_edits_in_the_file_is_neither_answered_nor_
 
 @pytest.mark.parametrize("edit", [None, *EDITS])
 async def test_a_secret_of_a_call_that_was_approved_runs_as_it_was_or_not_at_all(
-    dies, survivor, ended, sound, living, tmp_path, edit, edit_kept
+    dies, survivor, ended, sound, living, tmp_path, edit, edit_stored
 ):
     dies("unlocked", 7)
     if edit is not None:
-        edit_kept(EDITS[edit])
+        edit_stored(EDITS[edit])
     async with survivor() as rt:
         (result,) = await ended(rt)
         ran = [("unlock", result.invocation_id, living.PIN)] if edit is None else []
@@ -106,10 +110,10 @@ async def test_a_secret_of_a_call_that_was_approved_runs_as_it_was_or_not_at_all
         await sound(rt)
 
 
-async def test_a_call_that_an_earlier_version_put_down_goes_on(asking, survivor, ended, living, tmp_path, edit_kept):
-    """It had nothing that could tell whether its secret was edited, and the log does not say that it had."""
+async def test_a_call_that_an_earlier_version_stored_continues(asking, survivor, ended, living, tmp_path, edit_stored):
+    """It had nothing that could show whether its secret was edited, and the log does not say that it had."""
     approval_id = await _killed(asking)
-    edit_kept(EDITS["no salt"])
+    edit_stored(EDITS["no salt"])
     with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:
         file.execute("UPDATE facts SET lines = replace(lines, ?, ?)", (b',"salted":true', b""))
     async with survivor() as rt:
@@ -118,7 +122,7 @@ async def test_a_call_that_an_earlier_version_put_down_goes_on(asking, survivor,
         assert living.ledger_of(tmp_path) == [("unlock", result.invocation_id, living.PIN)]
 
 
-async def test_nobody_who_reads_the_records_can_tell_that_two_calls_have_the_same_secret(survivor, tmp_path):
+async def test_no_reader_of_the_records_can_see_that_two_calls_have_the_same_secret(survivor, tmp_path):
     async with survivor() as rt:
         surface = await rt.surface()
         given = {"number": 1, "pin": 4711}
@@ -130,10 +134,10 @@ async def test_nobody_who_reads_the_records_can_tell_that_two_calls_have_the_sam
         exported = b"\n".join([write(record) async for record in rt.journal.export()])
         with closing(sqlite3.connect(tmp_path / "state.db")) as file:
             bodies = [json.loads(body) for (body,) in file.execute("SELECT body FROM open_calls")]
-            told = b"".join(told for (told,) in file.execute("SELECT CAST(lines AS BLOB) FROM facts"))
+            log_lines = b"".join(lines for (lines,) in file.execute("SELECT CAST(lines AS BLOB) FROM facts"))
     salts = [base64.b64decode(body["salt"]) for body in bodies]
     assert [len(salt) for salt in salts] == [32, 32]
     for salt in salts:
         for spelled in (salt, salt.hex().encode(), base64.b64encode(salt)):
-            assert spelled not in exported + told
+            assert spelled not in exported + log_lines
     await asyncio.gather(*calling)

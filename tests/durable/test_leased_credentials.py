@@ -42,9 +42,9 @@ async def question(rt):
 
 async def dying(folder):
     async with opened(folder) as rt:
-        started = await rt.start("outer", {})
+        started = await (await rt.start("outer", {})).idle()
         await question(rt)
-        print(started.invocation_id, flush=True)
+        print(started.id, flush=True)
         signal.raise_signal(signal.SIGKILL)
 
 
@@ -58,7 +58,7 @@ def left_open(tmp_path):
 async def test_a_nested_call_that_is_resumed_masks_the_credential_of_its_caller(tmp_path, left_open):
     async with opened(tmp_path) as rt:
         await rt.approvals.decide((await question(rt)).approval_id, "allow")
-        result = await rt.wait(left_open, within_s=BOUND_S)
+        result = await rt.calls.get(left_open).result(within_s=BOUND_S)
         records = [write(record).decode() async for record in rt.journal.export()]
     assert result.content[0].text == "[redacted]"
     assert ran == [TOKEN]

@@ -90,9 +90,9 @@ async def losing(path, *more):
 
 async def fault_of(rt):
     async with asyncio.timeout(BOUND_S):
-        while rt.store_fault is None:
+        while rt.inspection.store_fault is None:
             await asyncio.sleep(0.01)
-    return rt.store_fault
+    return rt.inspection.store_fault
 
 
 async def lose_and_call(path, lose, said):
@@ -180,4 +180,4 @@ async def test_a_file_that_is_moved_back_is_used_again_without_a_restart(path, m
         assert list(rt._core.journal.log.verify()) == []
     async with open_runtime(path) as rt:
         assert list(rt._core.journal.log.verify()) == []
-        assert rt.open_calls() == ()
+        assert rt.calls.open_ids() == ()

@@ -7,10 +7,10 @@ from contextlib import closing
 import pytest
 
 from agenttool import Runtime, tool
+from agenttool.call.checkpoint import journal_unavailable
+from agenttool.durable import resume
+from agenttool.durable.resume import MAX_ATTEMPTS
 from agenttool.errors import StoreError
-from agenttool.pipeline import resume
-from agenttool.pipeline.checkpoint import journal_unavailable
-from agenttool.pipeline.resume import MAX_ATTEMPTS
 
 
 @pytest.mark.requirement("AT-INV-13")
@@ -20,7 +20,7 @@ async def test_what_may_have_run_is_not_run_again(dies, survivor, ended, sound, 
         (result,) = await ended(rt)
         assert result.error.error_code == "unknown_after_crash"
         assert result.error.retry.safe is False
-        assert await rt.recover() == 0
+        assert await rt.calls.recover() == 0
         assert living.ledger_of(tmp_path) == [("pay", result.invocation_id, 4)]
         await sound(rt)
 
@@ -85,7 +85,7 @@ async def test_a_call_that_kills_each_process_is_not_given_to_yet_another(
     dies, survivor, ended, sound, living, tmp_path
 ):
     for _ in range(MAX_ATTEMPTS):
-        dies("put", 4)  # each child takes up the call of the one before, too, and dies of either
+        dies("put", 4)  # each child also recovers the call of the one before, and dies of either
     async with survivor() as rt:
         results = await ended(rt, len({call for _, call, _ in living.ledger_of(tmp_path)}))
         tried = [call for _, call, _ in living.ledger_of(tmp_path)]
@@ -105,20 +105,20 @@ async def test_a_call_whose_tool_is_missing_waits_for_a_process_that_has_it(
         async with asyncio.timeout(60):
             while await _owner_is_alive(tmp_path):
                 await asyncio.sleep(0.02)
-        assert await without.recover() == 0
+        assert await without.calls.recover() == 0
         async with survivor() as rt:
             (result,) = await ended(rt)
             assert result.error is None
             await sound(rt)
         without.declare(put.declared)
-        assert await without.recover() == 0
+        assert await without.calls.recover() == 0
         assert living.ledger_of(tmp_path) == [("put", result.invocation_id, 4)] * 2
 
 
 async def test_a_tool_that_is_declared_late_is_enough(dies, survivor, ended, living, tmp_path):
     dies("put", 4)
     async with survivor(tools=[]) as rt:
-        await rt.recover()
+        await rt.calls.recover()
         rt.declare(living.tools_of(tmp_path)[1].declared)
         (result,) = await ended(rt)
         assert result.error is None
@@ -138,14 +138,14 @@ async def test_two_processes_that_resume_at_once_never_both_take_a_call(dies, su
     for number in range(3):
         dies("pay", number)
     async with survivor() as one, survivor() as two, survivor() as three:
-        await asyncio.gather(*(rt.recover() for rt in (one, two, three) for _ in range(5)))
+        await asyncio.gather(*(rt.calls.recover() for rt in (one, two, three) for _ in range(5)))
         results = await ended(one, 3)
         assert {result.error.error_code for result in results} == {"unknown_after_crash"}
         assert len(living.ledger_of(tmp_path)) == len(results) == 3
         await sound(two)
 
 
-async def test_a_second_attempt_that_cannot_be_kept_does_not_say_that_nothing_ran(
+async def test_a_second_attempt_that_cannot_be_stored_does_not_say_that_nothing_ran(
     dies, survivor, ended, living, tmp_path, monkeypatch
 ):
     async def on_a_full_disk(call):

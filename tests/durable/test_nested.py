@@ -3,7 +3,9 @@
 import asyncio
 
 import pytest
+from starting import begin
 
+from agenttool import Context, Runtime, tool
 from agenttool.policy.approvals import Answered, Refused
 
 BOUND_S = 60
@@ -35,6 +37,21 @@ async def test_a_resumed_call_gets_the_results_of_the_calls_that_it_made(dies, s
         (whole,) = [each for each in results if each.content[0].text == "succeeded succeeded"]
         assert tools_used() == [("mark", 4), ("mark", 5)]
         assert (await rt.journal.invocation(whole.invocation_id)).status == "succeeded"
+        await sound(rt)
+
+
+@pytest.mark.requirement("AT-EXEC-08")
+async def test_a_call_that_acts_only_by_nested_calls_continues_with_their_results(
+    dies, survivor, ended, sound, tools_used
+):
+    dies("trip", 4)
+    assert tools_used() == [("mark", 4)]
+    async with survivor() as rt:
+        results = await ended(rt, 5)
+        codes = sorted("" if each.error is None else each.error.error_code for each in results)
+        assert codes == ["", "", "", "", "process_died"]  # the first look was interrupted, and made again
+        assert [each.text for each in results if each.text == "succeeded succeeded"] == ["succeeded succeeded"]
+        assert tools_used() == [("mark", 4), ("mark", 5)]
         await sound(rt)
 
 
@@ -95,10 +112,53 @@ async def test_a_question_that_no_one_needs_is_withdrawn_before_it_can_be_answer
 ):
     with asking(4, "errand") as (child, approval_id):
         child.kill()
-    async with survivor(tools=[]) as rt:
+    async with survivor(tools=[], lease_s=living.LONG_LEASE_S) as rt:
         rt._agent.recovery._task.cancel()  # nothing but the answer looks at the call
         await asyncio.sleep(2 * living.LEASE_S)
         refused = await rt.approvals.decide(approval_id, "allow")
         assert isinstance(refused, Refused)
         assert await rt.approvals.list() == ()
         assert tools_used() == []
+
+
+@tool(namespace="shop")
+async def pay(article: str) -> str:
+    """Pay for an article."""
+    return f"paid {article}"
+
+
+@tool(namespace="shop")
+async def buy(article: str, context: Context) -> str:
+    """Buy articles: each is paid for with an approval."""
+    paid = await asyncio.gather(*(context.call("shop.pay", {"article": f"{article} {each}"}) for each in (1, 2)))
+    return " and ".join(each.text for each in paid)
+
+
+@tool(namespace="shop")
+async def deliver(article: str, context: Context) -> str:
+    """Buy and deliver."""
+    return f"delivered: {(await context.call('shop.buy', {'article': article})).text}"
+
+
+async def test_closing_a_runtime_withdraws_no_question_of_a_nested_call_whose_parent_can_continue(tmp_path):
+    rules = [{"behavior": "allow", "tool": ["shop.buy", "shop.deliver"]}]
+
+    def opened():
+        return Runtime.open(store=tmp_path / "calls.db", tools=[pay, buy, deliver], rules=rules)
+
+    async def recovered(rt):
+        async with asyncio.timeout(BOUND_S):
+            while call.invocation_id not in rt.calls.open_ids():
+                await rt.calls.recover()
+        return {each.shown["article"]: each for each in await rt.approvals.list()}
+
+    async with opened() as rt:
+        call = await begin(rt, "deliver", {"article": "soap"})
+    async with opened() as rt:
+        assert {*await recovered(rt)} == {"soap 1", "soap 2"}
+    async with opened() as rt:
+        asked = await recovered(rt)
+        await rt.approvals.decide(asked["soap 1"], "allow")
+        await rt.approvals.decide(asked["soap 2"], "deny")
+        result = await rt.calls.get(call.invocation_id).result()
+    assert result.text.startswith("delivered: paid soap 1 and approval_rejected")

@@ -3,11 +3,14 @@
 import asyncio
 import sqlite3
 from contextlib import closing
+from math import inf
 
 import pytest
-from call_facts import invocation_number, story_of
+from call_facts import facts_of_call, invocation_number
 
+from agenttool.durable import recovery
 from agenttool.journal.steps import STEPS
+from agenttool.ports.stores import LeaseLost
 from agenttool.ports.world import Moment
 from agenttool.stores.sqlite.store import SqliteStore
 
@@ -37,6 +40,21 @@ async def test_a_call_that_stood_in_line_ends_and_was_never_run(dies, survivor, 
         }
 
 
+async def test_a_call_that_ends_with_its_process_is_not_confirmed_as_one_that_continues(
+    dies, survivor, ended, monkeypatch
+):
+    monkeypatch.setattr(recovery, "RECOVER_EVERY_S", inf)  # only `recover` looks for calls
+    dies("line", 4)
+    async with survivor() as rt:
+        (waiting,) = await rt._core.durability.checkpoints.page(limit=9)
+        with pytest.raises(LeaseLost, match="before the call started"):
+            await rt.journal.checkpoint([waiting.invocation_id])
+        while not await rt.calls.recover():
+            await asyncio.sleep(0.02)
+        assert [each.error.error_code for each in await ended(rt)] == ["process_died"]
+        await rt.journal.checkpoint([waiting.invocation_id])
+
+
 async def test_a_process_without_any_tool_ends_such_calls_too(dies, survivor, ended):
     dies("look", 4)
     async with survivor(tools=[]) as rt:
@@ -45,12 +63,12 @@ async def test_a_process_without_any_tool_ends_such_calls_too(dies, survivor, en
 
 
 async def test_a_call_that_is_under_way_in_a_process_that_lives_is_left_alone(survivor, living):
-    entered, go_on = asyncio.Event(), asyncio.Event()
+    entered, proceed = asyncio.Event(), asyncio.Event()
 
     async def wait(number: int) -> int:
         """Wait."""
         entered.set()
-        await go_on.wait()
+        await proceed.wait()
         return number
 
     longer = living.LONG_LEASE_S
@@ -58,20 +76,20 @@ async def test_a_call_that_is_under_way_in_a_process_that_lives_is_left_alone(su
         calling = asyncio.ensure_future(one.call("wait", {"number": 3}, surface=await one.surface()))
         await entered.wait()
         await one._core.journal.log.settle()
-        assert await two.recover() == 0
-        go_on.set()
+        assert await two.calls.recover() == 0
+        proceed.set()
         result = await calling
         assert result.error is None
         assert await two.journal.result(result.invocation_id) == result
         assert await two._core.durability.checkpoints.page(limit=10) == []
 
 
-async def test_a_call_that_the_log_cannot_tell_any_more_holds_up_no_other(survivor, tmp_path):
+async def test_a_call_that_the_log_cannot_read_any_more_holds_up_no_other(survivor, tmp_path):
     calls = [invocation_number(number) for number in (1, 2, 3)]
     store = SqliteStore.open(tmp_path / "state.db", steps=STEPS)
     await store.open_calls.renew_lease(Moment(now_ns=2**62, steady_ns=2**62, since="here"))
     for number in (1, 2, 3):
-        for fact in story_of(number)[:2]:
+        for fact in facts_of_call(number)[:2]:
             store.log.append(fact)
         await store.log.settle()
     await store.close()
@@ -85,6 +103,6 @@ async def test_a_call_that_the_log_cannot_tell_any_more_holds_up_no_other(surviv
         async with asyncio.timeout(BOUND_S):
             while await rt.journal.result(calls[2]) is None or await rt.journal.result(calls[0]) is None:
                 await asyncio.sleep(0.02)
-        assert await rt.recover() == 0
+        assert await rt.calls.recover() == 0
         assert [each.invocation_id for each in await rt._core.durability.checkpoints.page(limit=10)] == calls[1:2]
         assert {flaw.what for flaw in rt._core.journal.log.verify()} >= {"hash", "fact"}

@@ -54,7 +54,7 @@ def planned(tmp_path):
     async def planned(*people, policy=POLICY):
         paid.clear()
         async with open_runtime(tmp_path) as rt:
-            ids = [rt.new_invocation_id() for _ in ("ada", *people)]
+            ids = [rt.calls.new_id() for _ in ("ada", *people)]
             calls = [
                 ToolCall("bank.ask_first", {"to": "ada"}, invocation_id=ids[0]),
                 *(
@@ -77,7 +77,7 @@ async def answered(rt, *ids, answer="allow"):
     """Answer the open question; give the results of the calls."""
     (question,) = await rt.approvals.list()
     await rt.approvals.decide(question.approval_id, answer)
-    return [await rt.wait(each, BOUND_S) for each in ids]
+    return [await rt.calls.get(each).result(BOUND_S) for each in ids]
 
 
 async def test_a_planned_call_continues_with_its_hidden_input_which_is_in_no_file_at_the_end(planned, sound, tmp_path):
@@ -139,21 +139,21 @@ async def test_a_planned_call_whose_tool_is_gone_waits_for_a_process_that_has_it
         await answered(rt, ids[0])
         assert (await rt.journal.invocation(ids[1])).status == "planned"
     async with open_runtime(tmp_path) as rt:
-        assert (await rt.wait(ids[1], BOUND_S)).text == "to bob"
+        assert (await rt.calls.get(ids[1]).result(BOUND_S)).text == "to bob"
 
 
 async def test_a_planned_call_that_waits_for_its_turn_in_the_next_process_runs_in_the_one_after(
     planned, sound, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("agenttool.pipeline.shutdown.FINISH_S", 0.01)
+    monkeypatch.setattr("agenttool.call.failures.FINISH_S", 0.01)
     ids = await planned("slow", "bob")
     async with open_runtime(tmp_path) as rt, asyncio.timeout(BOUND_S):
         await answered(rt, ids[0])
         while (await rt.journal.invocation(ids[2])).status != "queued":
             await asyncio.sleep(0.01)
     async with open_runtime(tmp_path) as rt:
-        assert (await rt.wait(ids[1], BOUND_S)).error.error_code == "runtime_shutdown"
-        assert (await rt.wait(ids[2], BOUND_S)).text == "to bob"
+        assert (await rt.calls.get(ids[1]).result(BOUND_S)).error.error_code == "runtime_shutdown"
+        assert (await rt.calls.get(ids[2]).result(BOUND_S)).text == "to bob"
         assert paid == [("bob", PIN)]
         await sound(rt)
 
@@ -161,7 +161,7 @@ async def test_a_planned_call_that_waits_for_its_turn_in_the_next_process_runs_i
 async def test_stored_calls_of_a_runtime_that_stays_open_run_once(sound, tmp_path):
     paid.clear()
     async with open_runtime(tmp_path) as rt:
-        ids = [rt.new_invocation_id(), rt.new_invocation_id()]
+        ids = [rt.calls.new_id(), rt.calls.new_id()]
         calls = [
             ToolCall("bank.ask_first", {"to": "ada"}, invocation_id=ids[0]),
             ToolCall("bank.transfer", {"to": "bob", "pin": PIN}, depends_on=(0,), invocation_id=ids[1]),
@@ -193,7 +193,7 @@ async def test_a_planned_call_that_could_start_while_a_runtime_closes_runs_in_th
         return open_runtime(tmp_path, tools=[finish, transfer])
 
     async with open_bank() as rt, asyncio.timeout(BOUND_S):
-        ids = [rt.new_invocation_id() for _ in range(3)]
+        ids = [rt.calls.new_id() for _ in range(3)]
         calls = [
             ToolCall("bank.finish", {"to": "ada"}, invocation_id=ids[0]),
             ToolCall("bank.finish", {"to": "slow"}, invocation_id=ids[1]),
@@ -214,7 +214,7 @@ async def test_a_planned_call_that_could_start_while_a_runtime_closes_runs_in_th
         going.set()
         await closing
     async with open_bank() as rt:
-        results = [await rt.wait(each, BOUND_S) for each in ids]
+        results = [await rt.calls.get(each).result(BOUND_S) for each in ids]
         assert [each.text for each in results] == ["finished ada", "finished slow", "to bob"]
         assert paid == [("bob", PIN)]
         await sound(rt)

@@ -1,4 +1,4 @@
-"""A copy that was made while calls waited: put in the place of the journal, it is whole, and what waited goes on."""
+"""A copy that was made while calls waited: put in the place of the journal, it is whole, and the waiting calls continue."""
 
 import asyncio
 import shutil

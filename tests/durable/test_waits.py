@@ -1,4 +1,4 @@
-"""A call that waits for an answer outlives its process, and goes on in whichever one is there when it is answered."""
+"""A call that waits for an answer outlives its process, and continues in whichever one is there when it is answered."""
 
 import asyncio
 import base64
@@ -10,8 +10,9 @@ import time
 from contextlib import closing
 
 import pytest
+from starting import begin
 
-from agenttool import tool
+from agenttool import Runtime, tool
 from agenttool.policy.approvals import Refused, Remember
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, RuleSource
@@ -31,7 +32,7 @@ async def _killed(asking, number=1, name="send"):
     ("answer", "edit", "wrote", "error"),
     [("allow", None, 7, None), ("allow", {"number": 8}, 8, None), ("deny", None, None, "approval_rejected")],
 )
-async def test_an_answer_after_a_kill_lets_the_call_go_on_as_itself(
+async def test_an_answer_after_a_kill_lets_the_call_continue_as_itself(
     asking, survivor, ended, sound, living, tmp_path, answer, edit, wrote, error
 ):
     approval_id = await _killed(asking, 7)
@@ -51,7 +52,7 @@ async def test_an_answer_after_a_kill_lets_the_call_go_on_as_itself(
         assert sum(getattr(each, "answers", None) == question.decision_id for each in exported) == 1
 
 
-async def test_a_question_that_nobody_can_read_hides_no_other(parked, survivor, tmp_path):
+async def test_a_question_that_cannot_be_read_hides_no_other(parked, survivor, tmp_path):
     first, second = await parked(2)
     async with survivor(tools=[]) as rt:
         with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:
@@ -59,30 +60,53 @@ async def test_a_question_that_nobody_can_read_hides_no_other(parked, survivor, 
         assert [each.approval_id for each in await rt.approvals.list(limit=1)] == [second]
 
 
+async def test_a_second_answer_to_an_edited_input_is_refused_as_answered_at_every_moment(tmp_path):
+    @tool
+    async def pay(number: int) -> str:
+        """Pay."""
+        return f"paid {number}"
+
+    async def answer_late(rt, question, turns):
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        return (await rt.approvals.decide(question, "deny")).reason
+
+    async with Runtime.open(tools=[pay], store=tmp_path / "calls.db") as rt:
+        for number in range(20):
+            call = await begin(rt, "pay", {"number": number})
+            (question,) = await rt.approvals.list()
+            await rt.approvals.decide(question, "allow", input={"number": number + 100})
+            late = await asyncio.gather(*(answer_late(rt, question, turns) for turns in range(30)))
+            assert set(late) == {"answered"}
+            assert (await rt.calls.get(call.invocation_id).result()).text == f"paid {number + 100}"
+
+
 def _of(number):
     return base64.b64encode(json.dumps({"number": number}).encode()).decode()
 
 
 EDITS = {
-    "what runs": lambda kept: kept.update(call_input=_of(9000)),
-    "what was asked for": lambda kept: kept.update(model_input=_of(9000)),
-    "who asked for it": lambda kept: kept.update(actor_ref="user:root"),
-    "which tool": lambda kept: kept.update(tool_id="tool_local.pay"),
-    "what is shown": lambda kept: kept["question"].update(shown={"number": 1}),
-    "which digest is answered": lambda kept: kept["question"].update(input_digest="sha256:" + 64 * "0"),
+    "what runs": lambda stored: stored.update(call_input=_of(9000)),
+    "what was asked for": lambda stored: stored.update(model_input=_of(9000)),
+    "who asked for it": lambda stored: stored.update(actor_ref="user:root"),
+    "which tool": lambda stored: stored.update(tool_id="tool_local.pay"),
+    "what is shown": lambda stored: stored["question"].update(shown={"number": 1}),
+    "which digest is answered": lambda stored: stored["question"].update(input_digest="sha256:" + 64 * "0"),
+    "which rule is suggested": lambda stored: stored["question"]["suggestions"][0]["rule"].update(tool="*"),
+    "why it is asked": lambda stored: stored["question"]["verdict"]["reason"].update(message="a harmless call"),
 }
 
 
 @pytest.mark.parametrize("edit", EDITS)
-async def test_what_somebody_edits_in_the_file_is_neither_answered_nor_run(
-    asking, survivor, ended, sound, living, tmp_path, edit, edit_kept
+async def test_what_is_edited_in_the_file_is_neither_answered_nor_run(
+    asking, survivor, ended, sound, living, tmp_path, edit, edit_stored
 ):
     approval_id = await _killed(asking, 7)
-    edit_kept(EDITS[edit])
+    edit_stored(EDITS[edit])
     async with survivor() as rt:
         refused = await rt.approvals.decide(approval_id, "allow")
         assert refused.reason == "other_question"
-    with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:  # an answer from somebody who knows how
+    with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:  # an answer from a forger
         file.execute(
             "INSERT INTO answers (approval_id, at_ns, body) VALUES (?, 1, ?)",
             (approval_id, b'{"by": "eve", "allow": true}'),
@@ -119,7 +143,7 @@ COLUMNS = {
 
 
 @pytest.mark.parametrize("edit", COLUMNS)
-def test_what_somebody_edits_beside_a_kept_call_shows(asking, tmp_path, edit):
+def test_what_is_edited_beside_a_stored_call_shows(asking, tmp_path, edit):
     with asking(7) as (child, _):
         child.kill()
     verify = [sys.executable, "-m", "agenttool", "verify", "--store", f"{tmp_path}/state.db"]
@@ -138,19 +162,19 @@ def _flaws(folder):
 
 @pytest.mark.requirement("AT-INV-13")
 @pytest.mark.parametrize("kind", ["asked", "approved", "running"])
-async def test_a_call_that_has_ended_and_is_put_back_is_not_taken_up_again(
+async def test_a_call_that_has_ended_and_is_put_back_is_not_recovered_again(
     parked, survivor, ended, sound, living, tmp_path, kind
 ):
     (approval_id,) = await parked(1)
     with closing(sqlite3.connect(tmp_path / "state.db")) as file:
-        (kept,) = file.execute("SELECT invocation_id, body FROM open_calls").fetchall()
+        (stored,) = file.execute("SELECT invocation_id, body FROM open_calls").fetchall()
     async with survivor() as rt:
         await rt.approvals.decide(approval_id, "allow", by="pat")
         await ended(rt)
     with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:
-        file.execute("INSERT INTO open_calls (invocation_id, body, kind) VALUES (?, ?, ?)", (*kept, kind))
+        file.execute("INSERT INTO open_calls (invocation_id, body, kind) VALUES (?, ?, ?)", (*stored, kind))
     async with survivor() as rt:
-        assert await rt.recover() == 0
+        assert await rt.calls.recover() == 0
         await sound(rt)
     assert [number for _, _, number in living.ledger_of(tmp_path)] == [7]
     assert "another end" in _flaws(tmp_path)
@@ -169,7 +193,7 @@ async def test_an_answer_reaches_a_call_in_another_process_that_lives(asking, su
             await sound(rt)
 
 
-async def test_a_call_that_goes_on_elsewhere_reaches_no_tool_that_its_role_may_not_use(
+async def test_a_call_that_continues_elsewhere_reaches_no_tool_that_its_role_may_not_use(
     asking, survivor, ended, living, tmp_path
 ):
     approval_id = await _killed(asking, 7, "relay")
@@ -180,7 +204,7 @@ async def test_a_call_that_goes_on_elsewhere_reaches_no_tool_that_its_role_may_n
         assert living.ledger_of(tmp_path) == []
 
 
-async def test_an_answer_that_is_remembered_holds_where_the_call_goes_on(asking, survivor, ended, living, tmp_path):
+async def test_an_answer_that_is_remembered_holds_where_the_call_continues(asking, survivor, ended, living, tmp_path):
     approval_id = await _killed(asking)
     async with survivor() as rt:
         (question,) = await rt.approvals.list()
@@ -198,7 +222,7 @@ async def test_a_runtime_that_closes_leaves_its_questions_to_the_next(survivor, 
             await asyncio.sleep(0.01)
     left = await calling
     assert (left.error.error_class, left.error.error_code) == ("canceled", "waits_for_answer")
-    assert left.error.retry.safe is False  # somebody may allow both
+    assert left.error.retry.safe is False  # an approver may allow both
     assert "Next: do not repeat the call" in left.model_facing_content[0].text
     assert "taken effect" not in left.model_facing_content[0].text, "it only waited for an approval"
     async with survivor() as second:
@@ -211,7 +235,7 @@ async def test_a_runtime_that_closes_leaves_its_questions_to_the_next(survivor, 
 
 
 @pytest.mark.requirement("AT-PERM-28")
-async def test_a_question_that_expires_while_nobody_runs_is_a_deny(
+async def test_a_question_that_expires_while_no_process_runs_is_a_deny(
     survivor, ended, sound, living, tmp_path, monkeypatch
 ):
     async with survivor() as first:
@@ -252,6 +276,24 @@ async def test_a_call_that_was_approved_and_never_started_is_judged_by_the_rules
         await sound(rt)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "count"), [("send", 1), ("courier", 2)], ids=["a call", "a nested call"])
+async def test_rules_decide_about_a_question_whose_process_died_after_they_changed(
+    asking, survivor, ended, sound, living, tmp_path, name, count
+):
+    with asking(7, name, living.LONG_LEASE_S) as (child, approval_id):
+        async with survivor(rules=living.RULES[1:]) as rt:
+            await rt.calls.recover()
+            assert [each.approval_id for each in await rt.approvals.list()] == [approval_id]
+            child.kill()
+            child.wait()
+            results = await ended(rt, count)
+            assert [each.error for each in results] == [None] * count
+            assert [(tool, number) for tool, _, number in living.ledger_of(tmp_path)] == [("send", 7)]
+            assert await rt.approvals.list() == ()
+            await sound(rt)
+
+
 @pytest.mark.parametrize("changed", [{"mode": "read_only"}, {"rules": [{"behavior": "deny", "tool": "local.send"}]}])
 async def test_an_answer_to_a_call_that_the_rules_deny_by_now_runs_nothing(
     asking, survivor, ended, sound, living, tmp_path, changed
@@ -285,17 +327,17 @@ async def test_a_question_that_another_version_asks_is_left_to_it(asking, surviv
         assert await rt.approvals.list() == ()
         refused = await rt.approvals.decide(approval_id, "allow")
         assert refused.reason == "unknown"
-        assert await rt.recover() == 0
+        assert await rt.calls.recover() == 0
     assert living.ledger_of(tmp_path) == []
 
 
-async def test_a_call_at_a_point_that_nobody_here_knows_holds_up_no_other(asking, survivor, ended, living, tmp_path):
+async def test_a_call_at_an_unknown_point_holds_up_no_other(asking, survivor, ended, living, tmp_path):
     await _killed(asking, 1)
     with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:
         file.execute("UPDATE open_calls SET kind = 'of tomorrow', approval_id = NULL")
     approval_id = await _killed(asking, 2)
     async with survivor() as rt:
-        await rt.recover()
+        await rt.calls.recover()
         await rt.approvals.decide(approval_id, "allow")
         (result,) = await ended(rt)
         assert living.ledger_of(tmp_path) == [("send", result.invocation_id, 2)]

@@ -110,7 +110,11 @@ def test_a_final_reply_that_was_cut_off_says_so(provider_name, write, provider):
 
 @pytest.mark.parametrize(
     ("option", "remedy"),
-    [("pendng", "did you mean 'pending'?"), ("temperature", "request={'temperature': …}")],
+    [
+        ("pendng", "did you mean 'pending'?"),
+        ("temperature", "request={'temperature': …}"),
+        ("strict", "write the loop with `tools_for(…, strict=…)` and `answer`"),
+    ],
 )
 def test_an_option_that_does_not_exist_is_an_error(option, remedy):
     with sync.open(tools=[stock]) as rt, pytest.raises(ConfigError, match=option) as raised:
@@ -173,10 +177,10 @@ def test_a_model_that_never_ends_reaches_the_limit_and_the_conversation_is_in_th
 
 
 def test_a_request_or_a_stream_that_fails_leaves_the_turns_so_far_in_the_caller_s_list(provider):
-    broken = stream("openai", SOAP, SALT)[:6]
+    broken = stream("anthropic", SOAP, SALT)[:9]
 
     async def run(url, messages):
-        async with Runtime.open(tools=[stock]) as rt, opened("openai", url, is_async=True) as client:
+        async with Runtime.open(tools=[stock]) as rt, opened("anthropic", url, is_async=True) as client:
             with pytest.raises(IncompleteReplyError, match="pass it as `messages` to `run` again") as raised:
                 await rt.run(client, messages, model="m", stream=True)
             assert raised.value.conversation is messages
@@ -185,9 +189,9 @@ def test_a_request_or_a_stream_that_fails_leaves_the_turns_so_far_in_the_caller_
 
     messages = [{"role": "user", "content": "How much?"}]
     failure = (529, {"error": {"message": "overloaded"}})
-    with provider([broken, reply("openai", SALT), failure]) as server:
+    with provider([broken, reply("anthropic", SALT), failure]) as server:
         asyncio.run(run(server.url, messages))
-    assert [each["role"] for each in messages] == ["user", "assistant", "tool", "assistant", "tool"]
+    assert [each["role"] for each in messages] == ["user", "assistant", "user", "assistant", "user"]
 
 
 def test_strict_schemas_that_anthropic_finds_too_large_are_sent_again_without_strict(provider):
@@ -203,6 +207,27 @@ def test_strict_schemas_that_anthropic_finds_too_large_are_sent_again_without_st
     with provider([(400, refused), reply("anthropic", SOAP), reply("anthropic", text="Seven.")]) as server:
         assert asyncio.run(run(server.url)).text == "Seven."
     assert [each["tools"][0].get("strict", False) for each in server.requests] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("provider_name", "search"), [("openai_responses", "tool_search"), ("anthropic", "tool_search_tool_bm25")]
+)
+def test_a_run_uses_the_tool_search_of_the_provider_if_asked(provider_name, search, provider):
+    @tool(namespace="depot", read_only=True, open_world=False, should_defer=True)
+    def weigh(article: str) -> int:
+        """Weigh an article. Not for prices."""
+        return 12
+
+    with (
+        provider([reply(provider_name, text="Done.")]) as server,
+        sdk_client(provider_name, server.url, is_async=False) as client,
+        sync.open(tools=[stock, weigh]) as rt,
+    ):
+        rt.run(client, "How heavy?", model="m", provider=provider_name, native_search=True)
+    (request,) = server.requests
+    assert [each["name"] for each in request["tools"] if each.get("defer_loading")] == ["weigh"]
+    assert search in [each.get("name") or each["type"] for each in request["tools"]]
+    assert "native_search" not in request
 
 
 async def test_what_is_no_client_is_rejected():
@@ -240,3 +265,16 @@ def test_the_stream_helpers_of_the_sdks_are_answered_like_their_streams(provider
         turn, text = asyncio.run(run(server.url))
     assert (text, turn.text) == ("Let me look.", "Let me look.")
     assert [each.status for each in turn.results] == ["succeeded", "succeeded"]
+
+
+@pytest.mark.parametrize("provider_name", PROVIDERS)
+def test_tools_of_the_request_are_sent_beside_those_of_the_surface(provider_name, provider):
+    is_gemini = provider_name == "gemini"
+    own = {"google_search": {}} if is_gemini else {"type": "web_search", "name": "web_search"}
+    with provider([reply(provider_name, text="Done.")]) as model, sync.open(tools=[stock]) as rt:
+        client = sdk_client(provider_name, model.url, is_async=False)
+        request = {"config": {"tools": [own]}} if is_gemini else {"tools": [own]}
+        rt.run(client, "Look.", model="m", provider=provider_name, request=request)
+        first, second = model.requests[0]["tools"]
+    assert "search" in str(first).lower()
+    assert "stock" in str(second)

@@ -46,7 +46,7 @@ def test_everything_that_may_be_written_is_read():
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"events": "pre_tool_use"}, "a hook has no 'events'; did you mean 'event'?"),
         ({"shell": True}, "a hook has no 'shell'; use one of name, event"),
@@ -74,10 +74,10 @@ def test_everything_that_may_be_written_is_read():
         ({"on_failure": "continue"}, "on_failure must be \"fail\", got 'continue'; if a failure does not matter"),
     ],
 )
-def test_what_is_wrong_is_refused_in_words_that_help(change, told):
+def test_what_is_wrong_is_refused_in_words_that_help(change, message):
     with pytest.raises(ValueError) as refused:  # noqa: PT011 -- the words are compared below
         read_hook(PLAIN | change)
-    assert told in str(refused.value)
+    assert message in str(refused.value)
 
 
 _json = st.recursive(

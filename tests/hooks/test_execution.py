@@ -121,7 +121,7 @@ def test_a_hook_sees_secrets_only_if_it_is_trusted_and_may_leave_the_others_stan
     assert outcome.updated_input == {"to": "ada", "pin": "4711"}
 
 
-def test_all_seven_outputs_are_told_without_their_values():
+def test_all_seven_outputs_are_reported_without_their_values():
     reply = HookReply(
         message="m",
         progress="p",
@@ -131,8 +131,8 @@ def test_all_seven_outputs_are_told_without_their_values():
         stop="s",
         updated_output="hunter3",
     )
-    told = reply.outputs()
-    assert [output.type for output in told] == [
+    found = reply.outputs()
+    assert [output.type for output in found] == [
         "message",
         "progress",
         "updated_input",
@@ -141,7 +141,7 @@ def test_all_seven_outputs_are_told_without_their_values():
         "stop",
         "updated_output",
     ]
-    assert "hunter" not in repr(told)
+    assert "hunter" not in repr(found)
 
 
 def test_a_hook_looks_only_at_the_tools_it_named():

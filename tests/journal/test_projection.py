@@ -11,7 +11,7 @@ S = InvocationStatus
 
 
 class Words:
-    """Evidence that says what it is told to say."""
+    """Evidence with given values."""
 
     def __init__(self, **fields):
         self.fields = fields
@@ -42,7 +42,7 @@ DONE = facts(
 )
 
 
-def told(fact):
+def recorded(fact):
     return [to_json(event) for event in events_of(fact, position=1)]
 
 
@@ -77,15 +77,15 @@ def test_nothing_is_known_of_a_call_without_facts():
     assert list(records_of(DONE)) == []
 
 
-def test_an_event_tells_its_fact_and_the_same_one_twice_has_one_id():
-    planned, selected = told(DONE[0])
+def test_an_event_reports_its_fact_and_the_same_one_twice_has_one_id():
+    planned, selected = recorded(DONE[0])
     assert planned["event_type"] == "tool.invocation.planned"
     assert planned["data"] == {"sequence": 1, "status": "planned", "said": ["hook_refs", "model_input", "surface_id"]}
     assert selected["data"]["sequence"] == 2
-    assert [planned, selected] == told(DONE[0])
-    ids = [event["event_id"] for fact in DONE for event in told(fact)]
+    assert [planned, selected] == recorded(DONE[0])
+    ids = [event["event_id"] for fact in DONE for event in recorded(fact)]
     assert len(set(ids)) == len(ids) == 7
 
 
-def test_a_step_the_standard_has_no_event_for_is_told_by_none():
-    assert told(DONE[1]) == []
+def test_a_step_the_standard_has_no_event_for_is_reported_by_none():
+    assert recorded(DONE[1]) == []

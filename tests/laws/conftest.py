@@ -64,21 +64,21 @@ class SkippingSelector(selectors.DefaultSelector):
 
 @pytest.fixture(scope="session")
 def run():
-    """Run a story to its end in a loop of its own; one that would go on for ever fails."""
+    """Run a scenario to its end in a loop of its own; one that would never end fails."""
 
-    async def bounded(story):
+    async def bounded(scenario):
         async with asyncio.timeout(FOR_EVER_S):
-            return await story
+            return await scenario
 
-    def run(story):
+    def run(scenario):
         with asyncio.Runner(loop_factory=SkippingLoop) as runner:
-            return runner.run(bounded(story))
+            return runner.run(bounded(scenario))
 
     return run
 
 
 class LoopClock:
-    """Tells the time of the running loop."""
+    """Returns the time of the running loop."""
 
     def now_ns(self):
         return EPOCH_NS + round(asyncio.get_running_loop().time() * 1e9)
@@ -89,7 +89,7 @@ class LoopClock:
 
 @pytest.fixture(scope="session")
 def opened():
-    """Open a runtime on memory alone; the same story gives the same records."""
+    """Open a runtime on memory alone; the same scenario gives the same records."""
 
     def opened(tools, *, rules=(), hooks=(), **policy):
         world = World(

@@ -78,7 +78,7 @@ def test_the_tool_gets_the_very_input_that_the_last_decision_allowed(
     hooks = [hook(HookEvent.PRE_TOOL_USE, replying(reply), name=f"h{n}") for n, reply in enumerate(by_hooks)]
     probe, rules = probing(Behavior.ALLOW if edit is None else Behavior.ASK)
 
-    async def story():
+    async def scenario():
         async with opened([probe], rules=rules, hooks=hooks) as rt:
             surface = await rt.surface()
             calling = asyncio.ensure_future(rt.call("probe", sent, surface=surface))
@@ -88,7 +88,7 @@ def test_the_tool_gets_the_very_input_that_the_last_decision_allowed(
             assert result.status == "succeeded"
             return await sound_export(rt)
 
-    exported = run(story())
+    exported = run(scenario())
     decisions = [each for each in exported if each["record_type"] == "tool_permission_decision"]
     (invocation,) = [each for each in exported if each["record_type"] == "tool_invocation"]
     (received,) = probe.executor.inputs
@@ -104,12 +104,12 @@ def test_the_tool_gets_the_very_input_that_the_last_decision_allowed(
 def test_an_edit_that_is_changed_after_it_was_given_changes_nothing(run, opened):
     probe, rules = probing(Behavior.ASK)
 
-    async def story():
+    async def scenario():
         async with opened([probe], rules=rules) as rt:
             surface = await rt.surface()
             calling = asyncio.ensure_future(rt.call("probe", {"amount": 1}, surface=surface))
-            async for _, told in rt.journal.events():
-                if told.event_type == "tool.permission.requested":
+            async for _, event in rt.journal.events():
+                if event.event_type == "tool.permission.requested":
                     break
             edited = {"amount": 2}
             (question,) = await rt.approvals.list()
@@ -117,5 +117,5 @@ def test_an_edit_that_is_changed_after_it_was_given_changes_nothing(run, opened)
             edited["amount"] = 1_000_000
             await calling
 
-    run(story())
+    run(scenario())
     assert probe.executor.inputs == [{"amount": 2}]

@@ -16,8 +16,8 @@ from pydantic import BaseModel, Field
 from strategies import json_values
 
 from agenttool import Context, Runtime, Sensitive, ToolFailure, tool
+from agenttool.call.plan import MAX_INPUT_BYTES, MAX_INPUT_VALUES
 from agenttool.codec import is_quick, visible_text
-from agenttool.pipeline.arguments import MAX_INPUT_BYTES, MAX_INPUT_VALUES
 from agenttool.ports.output import MAX_TEXT_CHARS, MAX_VALUES
 from agenttool.records import ErrorClass, Phase
 from agenttool.results import mapping, media, persistence, redaction
@@ -32,6 +32,7 @@ from agenttool.results.redaction import (
     map_json,
     scrubbed_message,
 )
+from agenttool.schema import explain
 from agenttool.schema.compile import compile_schema
 
 
@@ -96,17 +97,17 @@ def test_only_a_large_output_is_mapped_in_a_worker_thread(output, quick, monkeyp
     threads = []
     plain = mapping.map_output
 
-    def map_output(*args):
+    def map_output(*args, **options):
         threads.append(threading.current_thread() is threading.main_thread())
-        return plain(*args)
+        return plain(*args, **options)
 
-    monkeypatch.setattr("agenttool.pipeline.phases.result.map_output", map_output)
+    monkeypatch.setattr("agenttool.call.completion.map_output", map_output)
 
-    async def story():
+    async def scenario():
         async with Runtime.open(tools=[returning(output)]) as rt:
             return await rt.call("probe", {}, surface=await rt.surface())
 
-    assert asyncio.run(story()).status == "succeeded"
+    assert asyncio.run(scenario()).status == "succeeded"
     assert threads == [quick]
 
 
@@ -116,12 +117,12 @@ def called_with(arguments):
         """Take anything. Not for outputs."""
         return "done"
 
-    async def story():
+    async def scenario():
         async with Runtime.open(tools=[probe]) as rt:
             result = await rt.call("probe", arguments, surface=await rt.surface())
             return result, await rt.journal.invocation(result.invocation_id)
 
-    return asyncio.run(story())
+    return asyncio.run(scenario())
 
 
 OBJECTS = [{"a": number} for number in range(MAX_INPUT_VALUES // 2)]
@@ -136,6 +137,13 @@ def test_an_input_over_the_limit_is_refused_and_not_recorded(value, unit, conver
     assert result.error.error_class == "schema_validation_failed"
     assert f"{unit}; pass a file" in result.error.message
     assert len(repr(invocation)) < 10_000
+
+
+def test_an_input_over_the_limit_is_refused_before_the_types_of_its_members_are_checked(monkeypatch):
+    checked = []
+    monkeypatch.setattr("agenttool.codec.encode._has_json_types", lambda value: checked.append(len(value)) or True)
+    result, _ = called_with({str(each): each for each in range(MAX_INPUT_VALUES + 1)})
+    assert (f"{MAX_INPUT_VALUES} values" in result.error.message, MAX_INPUT_VALUES + 1 in checked) == (True, False)
 
 
 @pytest.mark.parametrize("convert", [dict, json.dumps])
@@ -158,13 +166,13 @@ def test_only_a_large_result_is_encoded_for_storing_in_a_worker_thread(chars, qu
         threads.append(threading.current_thread() is threading.main_thread())
         return plain(*args)
 
-    monkeypatch.setattr("agenttool.pipeline.phases.result.decide_persistence", decide)
+    monkeypatch.setattr("agenttool.call.completion.decide_persistence", decide)
 
-    async def story():
+    async def scenario():
         async with Runtime.open(tools=[returning("x" * chars)]) as rt:
             return await rt.call("probe", {}, surface=await rt.surface())
 
-    assert asyncio.run(story()).content[0].type == "persisted_output_ref"
+    assert asyncio.run(scenario()).content[0].type == "persisted_output_ref"
     assert threads == [quick]
 
 
@@ -172,12 +180,12 @@ def test_no_copy_is_made_of_a_value_that_is_stored_as_text(monkeypatch):
     copied = []
     monkeypatch.setattr(mapping, "clone", copied.append)
 
-    async def story():
+    async def scenario():
         async with Runtime.open(tools=[returning([[each] for each in range(20_000)])]) as rt:
             result = await rt.call("probe", {}, surface=await rt.surface())
             return result, await rt.journal.payload(result.content[0].ref)
 
-    result, stored = asyncio.run(story())
+    result, stored = asyncio.run(scenario())
     assert (result.content[0].media_type, json.loads(stored)) == ("application/json", [[n] for n in range(20_000)])
     assert copied == []
 
@@ -189,19 +197,31 @@ def test_only_the_first_misfit_of_a_large_value_is_explained(value):
     assert [each.pointer for each in checker.misfits(value)] == ["/0"]
 
 
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
+@pytest.mark.parametrize(
+    ("count", "expected"), [(2, "a member 'a0' or a member 'a1'"), (3000, "one of 3000 alternatives")]
+)
+def test_the_alternatives_of_a_schema_are_explained_only_if_they_are_few(keyword, count, expected, monkeypatch):
+    explained, words = [], explain._words
+    monkeypatch.setattr(explain, "_words", lambda error: explained.append(error) or words(error))
+    checker = compile_schema({keyword: [{"required": [f"a{number}"]} for number in range(count)]})
+    assert [each.expected for each in checker.misfits({"b": 1})] == [expected]
+    assert len(explained) < 10
+
+
 def test_a_large_input_that_does_not_fit_shows_none_of_its_values_in_records():
     @tool(read_only=True, open_world=False)
     async def probe(numbers: list[int], pin: Annotated[str, Sensitive]) -> str:
         """Take numbers. Not for texts."""
         return "done"
 
-    async def story():
+    async def scenario():
         async with Runtime.open(tools=[probe]) as rt:
             arguments = {"numbers": ["a"] * 10_000 + ["hunter22"], "pin": "1234"}
             result = await rt.call("probe", arguments, surface=await rt.surface())
             return result, [record async for record in rt.journal.export()]
 
-    result, records = asyncio.run(story())
+    result, records = asyncio.run(scenario())
     assert result.error.error_class == "schema_validation_failed"
     assert "hunter22" not in repr(records)
 
@@ -351,14 +371,14 @@ def test_a_value_that_fits_no_alternative_of_a_recursive_union_is_explained_at_o
         """Take a node. Not for trees."""
         return "done"
 
-    async def story(node):
+    async def scenario(node):
         async with Runtime.open(tools=[probe]) as rt:
             return await rt.call("probe", {"node": node}, surface=await rt.surface())
 
     node = {}
     for _ in range(60):
         node = {"inner": node}
-    result = asyncio.run(story(node))
+    result = asyncio.run(scenario(node))
     assert "at '/node': expected a member 'even' or a member 'odd'" in result.error.message
 
 
@@ -380,14 +400,14 @@ def test_a_value_for_which_pydantic_would_try_too_many_alternatives_is_refused(l
         """Take a node. Not for trees."""
         return "done"
 
-    async def story(node):
+    async def scenario(node):
         async with Runtime.open(tools=[probe]) as rt:
             return await rt.call("probe", {"node": node}, surface=await rt.surface())
 
     node = {"kind": "right"}
     for _ in range(levels):
         node = {"inner": node, "kind": "right"}
-    result = asyncio.run(story(node))
+    result = asyncio.run(scenario(node))
     assert result.status == status
     if status == "failed":
         assert "discriminator" in result.error.message
@@ -418,7 +438,7 @@ def test_trees_and_unions_with_a_discriminator_may_be_deep():
         """Take trees. Not for lists."""
         return "done"
 
-    async def story():
+    async def scenario():
         tree, node = {"kind": "tree"}, {"kind": "plain"}
         for _ in range(40):
             tree, node = {"inner": [{"kind": "leaf"}] * 20 + [tree]}, {"inner": node, "kind": "plain"}
@@ -426,4 +446,4 @@ def test_trees_and_unions_with_a_discriminator_may_be_deep():
             arguments = {"tree": tree, "node": {"inner": node, "kind": "marked"}}
             return await rt.call("probe", arguments, surface=await rt.surface())
 
-    assert asyncio.run(story()).status == "succeeded"
+    assert asyncio.run(scenario()).status == "succeeded"

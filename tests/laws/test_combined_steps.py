@@ -99,14 +99,14 @@ inputs = st.one_of(
 )
 
 
-async def story(work, said, arguments, *, one_by_one):
+async def scenario(work, said, arguments, *, one_by_one):
     """Make one call of a scripted tool; give its steps and every record of it."""
     probe = scripted_tool("probe", WORKS[work], schema=SCHEMA, **said)
-    steps, told = await told_of(probe, arguments, one_by_one=one_by_one)
-    return steps, [*told, probe.executor.inputs]
+    steps, recorded = await reported_about(probe, arguments, one_by_one=one_by_one)
+    return steps, [*recorded, probe.executor.inputs]
 
 
-async def told_of(probe, arguments, *, one_by_one, meet=None):
+async def reported_about(probe, arguments, *, one_by_one, meet=None):
     """Make one call in a world where time stands and ids count; give its steps and every record of it."""
     log = MemoryLog()
     world = World(
@@ -145,8 +145,8 @@ async def told_of(probe, arguments, *, one_by_one, meet=None):
 
 @given(st.sampled_from(sorted(WORKS)), facts, inputs)
 def test_a_call_has_the_same_records_whichever_way_its_steps_are_written(work, said, arguments):
-    short, together = asyncio.run(story(work, said, arguments, one_by_one=False))
-    long, apart = asyncio.run(story(work, said, arguments, one_by_one=True))
+    short, together = asyncio.run(scenario(work, said, arguments, one_by_one=False))
+    long, apart = asyncio.run(scenario(work, said, arguments, one_by_one=True))
     assert not {"launched", "completed"} & set(long)
     assert together == apart
     assert bool({"launched", "completed"} & set(short)) == ("started" in long)
@@ -154,7 +154,7 @@ def test_a_call_has_the_same_records_whichever_way_its_steps_are_written(work, s
 
 @pytest.mark.parametrize("work", sorted(WORKS))
 def test_the_steps_of_every_one_of_these_tools_are_written_together(work):
-    steps, _ = asyncio.run(story(work, {}, '{"n": 1}', one_by_one=False))
+    steps, _ = asyncio.run(scenario(work, {}, '{"n": 1}', one_by_one=False))
     assert steps[0] in {"launched", "completed"}
 
 
@@ -186,7 +186,7 @@ class Far:
         return DEFERRED
 
     async def _answer(self, invocation_id, body):
-        while (awaited := await self.runtime.deferred.get(invocation_id)) is None or not awaited.is_sent:  # noqa: ASYNC110 -- nobody tells
+        while (awaited := await self.runtime.deferred.get(invocation_id)) is None or not awaited.is_sent:  # noqa: ASYNC110 -- it has no event
             await asyncio.sleep(0)
         await self.runtime.deferred.deliver(invocation_id, body)
 
@@ -204,8 +204,8 @@ def test_a_deferred_call_has_the_same_records_whichever_way_its_steps_are_writte
     async def each(*, one_by_one):
         far = Far(way)
         probe = dataclasses.replace(scripted_tool("probe", far.send, schema=SCHEMA), later=far)
-        steps, told = await told_of(probe, {"n": 1}, one_by_one=one_by_one, meet=far.meet)
-        return steps, [*told, far.withdrawn]
+        steps, recorded = await reported_about(probe, {"n": 1}, one_by_one=one_by_one, meet=far.meet)
+        return steps, [*recorded, far.withdrawn]
 
     short, together = asyncio.run(each(one_by_one=False))
     long, apart = asyncio.run(each(one_by_one=True))
@@ -274,7 +274,7 @@ _written = st.fixed_dictionaries(
 def test_a_function_gets_the_same_arguments_whichever_way_they_were_read(name, arguments):
     async def both():
         probe = tool(name="probe", description="Join.", read_only=True, concurrency_safe=True)(FUNCTIONS[name]).declared
-        return [await told_of(probe, arguments, one_by_one=each) for each in (False, True)]
+        return [await reported_about(probe, arguments, one_by_one=each) for each in (False, True)]
 
     (short, together), (long, apart) = asyncio.run(both())
     assert together == apart

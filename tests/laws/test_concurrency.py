@@ -1,4 +1,4 @@
-"""Laws of the gate, for any crowd: against the rule as the gate's own page states it, and for calls within calls."""
+"""Laws of the gate, for any set of callers: against the rule as the gate's own page states it, and for calls within calls."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -64,7 +64,7 @@ def conflict(mine, theirs):
 
 
 class Rule:
-    """The three sentences of the gate's page, told naively."""
+    """The three sentences of the gate's page, as simple code."""
 
     def __init__(self, limit):
         self.limit = limit or 10**9
@@ -125,7 +125,7 @@ class Play:
 
 
 @given(steps, limits)
-def test_whoever_comes_leaves_or_gives_up_the_gate_keeps_its_rule(steps, limit):
+def test_whichever_calls_come_leave_or_give_up_the_gate_keeps_its_rule(steps, limit):
     async def run():
         play = Play(limit)
         for number, step in enumerate(steps):
@@ -216,7 +216,7 @@ def test_a_line_lets_in_readers_together_and_a_writer_by_itself():
 
 
 @pytest.mark.parametrize("gone", [0, 1])
-def test_whoever_leaves_the_line_is_passed_over(gone):
+def test_a_call_that_leaves_the_line_is_passed_over(gone):
     line = LockQueue()
     inside, waiting = Permit(), [Permit(), Permit()]
     line.join(inside, exclusive=True)

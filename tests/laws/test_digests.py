@@ -50,6 +50,6 @@ def test_no_record_of_a_call_with_a_short_secret_gives_it_away():
 
     guesses = [digest_of({"amount": 5, "pin": pin}) for pin in range(10_000)]
     for answer in (None, {"amount": 5, "pin": 4321}):
-        told = asyncio.run(run(answer))
-        assert "sha256:" in told
-        assert not any(guess in told for guess in guesses)
+        recorded = asyncio.run(run(answer))
+        assert "sha256:" in recorded
+        assert not any(guess in recorded for guess in guesses)

@@ -69,21 +69,21 @@ async def answered(rt, calling, answer):
 def test_a_nested_call_shows_no_secret_of_its_parent_and_its_tool_receives_it(
     run, opened, hook, sound_export, echo, received, *, behavior, pin
 ):
-    told = []
+    recorded = []
     hooks = [
-        hook(event, lambda question: told.append([question.input, question.output]), name=event, tools=("*.echo",))
+        hook(event, lambda question: recorded.append([question.input, question.output]), name=event, tools=("*.echo",))
         for event in HookEvent
     ]
 
-    async def story():
+    async def scenario():
         async with opened([outer, echo], rules=rules(behavior), hooks=hooks) as rt:
             calling = asyncio.ensure_future(rt.call("outer", {"pin": pin}, surface=await rt.surface()))
             seen = await answered(rt, calling, lambda _: Allow())
             return [to_json(await calling), seen, await sound_export(rt)]
 
-    result, seen, exported = run(story())
-    assert PIN not in str([result, seen, exported, told])
-    assert told
+    result, seen, exported = run(scenario())
+    assert PIN not in str([result, seen, exported, recorded])
+    assert recorded
     assert received == ([] if behavior == "deny" else [(f"pass {pin} on", {pin: 1})])
     [nested] = [each for each in exported if each.get("parent_invocation_id")]
     assert nested["model_input"] == {"text": "pass [redacted] on", "more": {"[redacted]": 1}}
@@ -103,19 +103,19 @@ def test_an_approver_who_edits_another_field_leaves_the_masked_text_as_it_was(ru
         """Call another tool. Not for anything else."""
         return (await c.call("echo", {"text": f"pass {pin} on", "times": 1})).status
 
-    async def story(edit):
+    async def scenario(edit):
         async with opened([outer, echo], rules=rules("ask")) as rt:
             calling = asyncio.ensure_future(rt.call("outer", {"pin": PIN}, surface=await rt.surface()))
             seen = await answered(rt, calling, edit)
             return [seen, await sound_export(rt)]
 
-    told = run(story(lambda shown: Edit(input={**shown, "times": 2})))
+    recorded = run(scenario(lambda shown: Edit(input={**shown, "times": 2})))
     assert received == [(f"pass {PIN} on", 2)]
-    assert PIN not in str(told)
+    assert PIN not in str(recorded)
 
 
 def test_an_edit_that_moves_a_masked_text_is_refused(run, opened, echo):
-    async def story():
+    async def scenario():
         async with opened([outer, echo], rules=rules("ask")) as rt:
             calling = asyncio.ensure_future(rt.call("outer", {"pin": PIN}, surface=await rt.surface()))
             async for _, event in rt.journal.events():
@@ -127,17 +127,17 @@ def test_an_edit_that_moves_a_masked_text_is_refused(run, opened, echo):
             calling.cancel()
             return refused
 
-    assert "cannot be moved" in run(story()).message
+    assert "cannot be moved" in run(scenario()).message
 
 
 def test_a_secret_in_the_name_of_an_unknown_nested_tool_is_in_no_record(run, opened, sound_export, echo):
-    async def story():
+    async def scenario():
         async with opened([outer, echo], rules=rules("allow")) as rt:
             arguments = {"pin": PIN, "name": f"no-{PIN}"}
             result = await rt.call("outer", arguments, surface=await rt.surface())
             return [to_json(result), await sound_export(rt)]
 
-    assert PIN not in str(run(story()))
+    assert PIN not in str(run(scenario()))
 
 
 @pytest.mark.requirement("AT-IO-06")
@@ -155,11 +155,11 @@ def test_a_secret_sent_as_a_name_or_inside_another_value_is_in_no_record(run, op
         """Log in. Not for guests."""
         return f"{user} is in"
 
-    async def story():
+    async def scenario():
         async with opened([login], rules=rules("allow")) as rt:
             return [to_json(await rt.call("login", arguments, surface=await rt.surface())), await sound_export(rt)]
 
-    assert PIN not in str(run(story()))
+    assert PIN not in str(run(scenario()))
 
 
 @pytest.mark.requirement("AT-IO-06")
@@ -169,12 +169,12 @@ def test_a_sensitive_default_that_the_caller_leaves_out_is_filled_in_and_redacte
         """Log in. Not for guests."""
         return f"{user} used {pin}"
 
-    async def story():
+    async def scenario():
         async with opened([login], rules=rules("allow")) as rt:
             result = await rt.call("login", {"user": "ada"}, surface=await rt.surface())
             return [to_json(result), await sound_export(rt)]
 
-    result, exported = run(story())
+    result, exported = run(scenario())
     assert PIN not in str([result, exported])
     [call] = [each for each in exported if each["record_type"] == "tool_invocation"]
     assert (result["content"][0]["text"], call["call_input"]) == (
@@ -205,14 +205,14 @@ def test_defaults_inside_models_are_seen_by_rules_approvers_and_records(run, ope
 
     ask = Rule(ref="r", behavior=Behavior.ASK, source=RuleSource.CLI_ARG, tools=("*",))
 
-    async def story():
+    async def scenario():
         async with opened([deploy], rules=[ask]) as rt:
             arguments = {"job": {"retry": {}}, "more": [{"target": "staging", "key": "another-one"}]}
             calling = asyncio.ensure_future(rt.call("deploy", arguments, surface=await rt.surface()))
             seen = await answered(rt, calling, lambda _: Allow())
             return seen[0], await sound_export(rt)
 
-    shown, exported = run(story())
+    shown, exported = run(scenario())
     expected = {
         "job": {"retry": {"times": 3}, "target": "production", "key": "[redacted]"},
         "more": [{"target": "staging", "key": "[redacted]"}],

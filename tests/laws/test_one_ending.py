@@ -109,7 +109,7 @@ async def perform(rt, calling, deed, with_what):
         for question in await rt.approvals.list():
             await rt.approvals.decide(question.approval_id, with_what)
     elif deed == "interrupt":
-        rt.interrupt()
+        rt.calls.interrupt()
     elif deed == "cancel the caller":
         calling.cancel()
     elif deed == "close":
@@ -152,7 +152,7 @@ def test_every_call_ends_once_and_came_there_by_a_legal_way(
         for n, (place, reply) in enumerate(hooks)
     ]
 
-    async def story():
+    async def scenario():
         rt = opened([probe, bystander], rules=rules, hooks=standing)
         surface = await rt.surface()
         calling = asyncio.ensure_future(rt.call("probe", situation["arguments"], surface=surface))
@@ -169,7 +169,7 @@ def test_every_call_ends_once_and_came_there_by_a_legal_way(
         check_the_ending(await sound_export(rt), beside.invocation_id, len(probe.executor.inputs))
         assert await rt.approvals.list() == ()
 
-    run(story())
+    run(scenario())
 
 
 def check_the_ending(exported, bystander, runs):

@@ -83,7 +83,7 @@ def test_every_call_of_a_batch_has_one_result_and_they_leave_in_the_order_that_w
 ):
     floor = Floor()
 
-    async def story():
+    async def scenario():
         async with opened(floor.tools, rules=ALLOW) as rt:
             surface = await rt.surface()
             left = [
@@ -93,7 +93,7 @@ def test_every_call_of_a_batch_has_one_result_and_they_leave_in_the_order_that_w
             await sound_export(rt)
         return left, together
 
-    left, together = run(story())
+    left, together = run(scenario())
     places = [item.index for item in left]
     assert sorted(places) == list(range(len(calls)))
     if promises_order(policy):

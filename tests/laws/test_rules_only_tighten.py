@@ -128,7 +128,7 @@ def verdicts(run, opened, hook):
         advisor = hook(HookEvent.PRE_TOOL_USE, lambda _: {"permission_result": situation["hint"]}, name="advisor")
         policy = {name: situation[name] for name in ("mode", "interactive")}
 
-        async def story():
+        async def scenario():
             found = []
             for rules in books:
                 async with opened(TOOLS, rules=rules, hooks=[advisor], **policy) as rt:
@@ -137,7 +137,7 @@ def verdicts(run, opened, hook):
                         found.append(await verdict_on(rt, surface, *call))
             return found
 
-        return run(story())
+        return run(scenario())
 
     return verdicts
 

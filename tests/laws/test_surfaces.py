@@ -1,4 +1,4 @@
-"""Laws about surfaces: a sub-agent never gets more than whoever started it, and every tool has exactly one fate."""
+"""Laws about surfaces: a sub-agent never gets more than the agent that started it, and every tool has exactly one visibility."""
 
 import asyncio
 
@@ -70,7 +70,7 @@ async def callable_on(runtime, surface):
 def test_a_sub_agent_never_sees_or_calls_more_than_the_surface_it_was_given(
     *, tools, limit, here, given_on, mode, interactive, asked, change, child_change, retired
 ):
-    async def story():
+    async def scenario():
         made = [scripted_tool(name, **facts) for name, facts in zip(NAMES, tools, strict=True)]
         begin = Circumstances(**{name: frozenset(words) for name, words in here.items()})
         async with Runtime.open(
@@ -80,27 +80,27 @@ def test_a_sub_agent_never_sees_or_calls_more_than_the_surface_it_was_given(
             most = {each.removeprefix("tool_test.") for each in above.loaded_tools}
             child = rt.child(above, mode=mode, interactive=interactive)
             below = await child.surface(**asked)
-            await child.change(**child_change)
-            for surface in (above, below, child.current(below)):
+            await child.surfaces.change(**child_change)
+            for surface in (above, below, child.surfaces.current(below)):
                 assert await callable_on(child, surface) <= most
             assert set(below.loaded_tools) <= set(above.loaded_tools)
             assert below.deferred_tools == ()
-            await rt.change(**change)
+            await rt.surfaces.change(**change)
             if retired is not None:
                 rt.retire(f"test.{retired}")
             left = await callable_on(rt, above)
             assert retired not in left
-            for surface in (above, below, child.current(below)):
+            for surface in (above, below, child.surfaces.current(below)):
                 assert await callable_on(child, surface) <= left
                 found = await child.search("select:" + ",".join(NAMES), surface=surface)
                 assert {each.name.removeprefix("test.") for each in found.matches} <= left
 
-    asyncio.run(asyncio.wait_for(story(), 60))
+    asyncio.run(asyncio.wait_for(scenario(), 60))
 
 
 @given(tools=st.lists(facts, min_size=len(NAMES), max_size=len(NAMES)), here=circumstances, asked=context)
 def test_every_tool_is_in_exactly_one_list_and_only_what_is_loaded_can_be_called(tools, here, asked):
-    async def story():
+    async def scenario():
         made = [scripted_tool(name, **facts) for name, facts in zip(NAMES, tools, strict=True)]
         begin = Circumstances(**{name: frozenset(words) for name, words in here.items()})
         async with Runtime.open(tools=made, rules=ALLOW, circumstances=begin) as rt:
@@ -117,4 +117,4 @@ def test_every_tool_is_in_exactly_one_list_and_only_what_is_loaded_can_be_called
                 assert entry.reason.is_listed
                 assert entry.may_change is bool(entry.would_change)
 
-    asyncio.run(asyncio.wait_for(story(), 60))
+    asyncio.run(asyncio.wait_for(scenario(), 60))

@@ -44,16 +44,16 @@ def flaky(failures, error, **options):
 def test_a_tool_that_may_be_repeated_is_tried_again_with_growing_pauses(run, opened, sound_export):
     fetch, tried = flaky(2, ConnectionError("gone"), idempotent=True)
 
-    async def story():
+    async def scenario():
         async with opened([fetch]) as rt:
             result = await call(rt, "fetch")
             return result, await sound_export(rt)
 
-    result, records = run(story())
+    result, records = run(scenario())
     assert (result.status, result.content[0].text) == ("succeeded", "there")
     assert [after - before for before, after in itertools.pairwise(tried)] == [0.5, 1.0]
-    told = [each["data"] for each in records if each["record_type"] == "tool_event" and "attempt" in each["data"]]
-    assert [(each["attempt"], each["error_class"]) for each in told] == [
+    recorded = [each["data"] for each in records if each["record_type"] == "tool_event" and "attempt" in each["data"]]
+    assert [(each["attempt"], each["error_class"]) for each in recorded] == [
         (1, "dependency_unavailable"),
         (2, "dependency_unavailable"),
     ]
@@ -62,11 +62,11 @@ def test_a_tool_that_may_be_repeated_is_tried_again_with_growing_pauses(run, ope
 def test_after_the_last_attempt_the_failure_stands(run, opened):
     fetch, tried = flaky(9, ConnectionError("gone"), idempotent=True)
 
-    async def story():
+    async def scenario():
         async with opened([fetch]) as rt:
             return await call(rt, "fetch")
 
-    assert run(story()).error.error_class == "dependency_unavailable"
+    assert run(scenario()).error.error_class == "dependency_unavailable"
     assert len(tried) == 3
 
 
@@ -78,11 +78,11 @@ def test_after_the_last_attempt_the_failure_stands(run, opened):
 def test_what_was_not_declared_safe_or_will_not_pass_is_tried_once(run, opened, error, options):
     fetch, tried = flaky(1, error, **options)
 
-    async def story():
+    async def scenario():
         async with opened([fetch]) as rt:
             return await call(rt, "fetch")
 
-    assert run(story()).is_error
+    assert run(scenario()).is_error
     assert len(tried) == 1
 
 
@@ -90,11 +90,11 @@ def test_an_attempt_waits_at_least_as_long_as_the_other_side_asked(run, opened):
     busy = ToolFailure(ToolError(error_class=ErrorClass.RATE_LIMITED, message="busy", retry_after=7.0))
     fetch, tried = flaky(1, busy, idempotent=True)
 
-    async def story():
+    async def scenario():
         async with opened([fetch]) as rt:
             return await call(rt, "fetch")
 
-    assert run(story()).status == "succeeded"
+    assert run(scenario()).status == "succeeded"
     assert tried[1] - tried[0] == 7.0
 
 
@@ -102,18 +102,18 @@ def test_no_attempt_is_made_past_the_deadline(run, opened):
     busy = ToolFailure(ToolError(error_class=ErrorClass.RATE_LIMITED, message="busy", retry_after=7.0))
     fetch, tried = flaky(1, busy, idempotent=True, timeout_s=5)
 
-    async def story():
+    async def scenario():
         async with opened([fetch]) as rt:
             return await call(rt, "fetch")
 
-    assert run(story()).error.error_class == "rate_limited"
+    assert run(scenario()).error.error_class == "rate_limited"
     assert len(tried) == 1
 
 
 def test_a_call_that_waits_for_its_next_attempt_can_be_canceled(run, opened):
     fetch, tried = flaky(1, ConnectionError("gone"), idempotent=True)
 
-    async def story():
+    async def scenario():
         async with opened([fetch]) as rt:
             calling = asyncio.ensure_future(call(rt, "fetch"))
             async for _, event in rt.journal.events():
@@ -122,7 +122,7 @@ def test_a_call_that_waits_for_its_next_attempt_can_be_canceled(run, opened):
                     break
             return await calling
 
-    assert run(story()).status == "canceled"
+    assert run(scenario()).status == "canceled"
     assert len(tried) == 1
 
 
@@ -135,28 +135,28 @@ def test_calls_above_the_rate_wait_for_their_turn_in_order(run, opened, sound_ex
         began.append((n, now()))
         return n
 
-    async def story():
+    async def scenario():
         async with opened([search]) as rt:
             surface = await rt.surface()
             await asyncio.gather(*(rt.call("search", {"n": n}, surface=surface) for n in range(5)))
             return await sound_export(rt)
 
-    records = run(story())
+    records = run(scenario())
     assert began == [(0, 0.0), (1, 0.0), (2, 0.5), (3, 1.0), (4, 1.5)]
     assert all(each["status"] == "succeeded" for each in records if each["record_type"] == "tool_invocation")
 
 
-def test_a_call_that_would_wait_too_long_is_told_when_to_come_back(run, opened):
+def test_a_call_that_would_wait_too_long_gets_the_time_to_come_back(run, opened):
     @tool(**ADD, rate_limit=RateLimit(per_second=0.1, max_wait_s=5))
     async def search() -> str:
         """Search. Not for finding."""
         return "found"
 
-    async def story():
+    async def scenario():
         async with opened([search]) as rt:
             return [await call(rt, "search") for _ in range(2)]
 
-    first, second = run(story())
+    first, second = run(scenario())
     assert first.status == "succeeded"
     assert (second.error.error_class, second.error.retry_after) == ("rate_limited", 10.0)
     assert second.error.retry.safe
@@ -175,16 +175,16 @@ def test_a_source_that_asks_for_quiet_is_left_alone_by_later_calls(run, opened):
         """Search. Not for finding."""
         await work(None)
 
-    async def story():
+    async def scenario():
         async with opened([search]) as rt:
             return [await call(rt, "search") for _ in range(2)]
 
-    assert [each.status for each in run(story())] == ["failed", "succeeded"]
+    assert [each.status for each in run(scenario())] == ["failed", "succeeded"]
     assert tried[1] - tried[0] == pytest.approx(20.0)
 
 
 def test_silence_ends_a_tool_and_a_sign_of_life_does_not_outlast_its_time(run, opened):
-    async def story(every):
+    async def scenario(every):
         async def work(job):
             while True:
                 await asyncio.sleep(every)
@@ -196,8 +196,8 @@ def test_silence_ends_a_tool_and_a_sign_of_life_does_not_outlast_its_time(run, o
             result = await call(rt, "probe")
             return result.error.error_class, now()
 
-    assert run(story(2.0)) == ("timeout", 1.0)
-    assert run(story(0.5)) == ("timeout", 10.0)
+    assert run(scenario(2.0)) == ("timeout", 1.0)
+    assert run(scenario(0.5)) == ("timeout", 10.0)
 
 
 def test_a_tool_that_reports_without_end_does_not_fill_the_journal(run, opened):
@@ -206,16 +206,16 @@ def test_a_tool_that_reports_without_end_does_not_fill_the_journal(run, opened):
             job.report("and on")
             await asyncio.sleep(0.0001)
 
-    async def story():
+    async def scenario():
         async with opened([scripted_tool("probe", work)], rules=ALLOW) as rt:
             result = await call(rt, "probe")
-            told = [each async for each in rt.journal.export() if each.__class__.__name__ == "ToolProgress"]
-            return result, told
+            recorded = [each async for each in rt.journal.export() if each.__class__.__name__ == "ToolProgress"]
+            return result, recorded
 
-    result, told = run(story())
+    result, recorded = run(scenario())
     assert result.status == "succeeded"
-    assert [each.sequence for each in told] == list(range(1, len(told) + 1))
-    assert 100 < len(told) < 400
+    assert [each.sequence for each in recorded] == list(range(1, len(recorded) + 1))
+    assert 100 < len(recorded) < 400
 
 
 @pytest.mark.parametrize("before", [0.0, 4.0])
@@ -226,7 +226,7 @@ def test_the_time_of_a_call_stands_still_while_a_person_is_asked_about_one_it_ma
 ):
     """A person who takes a minute does not cost the tool its ten seconds; what it takes itself does."""
 
-    async def story(after):
+    async def scenario(after):
         async def work(job):
             if before:
                 await asyncio.sleep(before)
@@ -247,5 +247,5 @@ def test_the_time_of_a_call_stands_still_while_a_person_is_asked_about_one_it_ma
             return result.status, now()
 
     asked = 60.0 * deciders
-    assert run(story(after=5.0)) == ("succeeded", asked + 5.0)
-    assert run(story(after=50.0)) == ("timed_out", asked + min(7.0 if behaviour else 10.0, 10.0 - before))
+    assert run(scenario(after=5.0)) == ("succeeded", asked + 5.0)
+    assert run(scenario(after=50.0)) == ("timed_out", asked + min(7.0 if behaviour else 10.0, 10.0 - before))

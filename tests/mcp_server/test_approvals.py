@@ -7,10 +7,12 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_clients import NEW, Person, connected, served, text_of
+from starting import begin
 
 from agenttool import Runtime, tool
 from agenttool.mcp.profiles import McpOptions
 from agenttool.mcp.server import RuntimeMcpServer
+from agenttool.ports.quota import PER_CALLER
 from agenttool.records import PermissionDecision
 
 SENT = []
@@ -52,7 +54,7 @@ async def test_the_person_at_the_client_denies_a_call(mode, person):
 
 
 @pytest.mark.parametrize("how", ["cannot be asked", "closes the form", "may not be asked"])
-async def test_a_client_without_an_answer_is_told_where_to_approve_and_the_same_call_continues_once(mode, how):
+async def test_a_client_without_an_answer_gets_the_place_to_approve_and_the_same_call_continues_once(mode, how):
     person = {
         "cannot be asked": None,
         "closes the form": Person("cancel"),
@@ -74,6 +76,43 @@ async def test_a_client_without_an_answer_is_told_where_to_approve_and_the_same_
         again = await client.call_tool("send", {"to": "ada"})
         assert (again.is_error, SENT) == (True, ["ada"])
         assert again.meta["agenttool/approval"] != question.approval_id
+
+
+async def test_a_repeated_call_whose_reply_may_be_lost_asks_with_a_note_that_it_ran(mode, tmp_path):
+    store = f"sqlite:{tmp_path / 'calls.db'}"
+    async with served([send], mode, store=store) as (runtime, client):
+        await client.call_tool("send", {"to": "ada"})
+        (question,) = await runtime.approvals.list()
+        assert "ran until" not in question.reason
+        await runtime.approvals.decide(question, "allow", by="ada")
+        first = await client.call_tool("send", {"to": "ada"})  # the client may never get this reply
+    async with served([send], mode, store=store) as (runtime, client):
+        again = await client.call_tool("send", {"to": "ada"})
+        (repeated,) = await runtime.approvals.list()
+        other = await client.call_tool("send", {"to": "eve"})
+    ran = first.meta["agenttool/invocation"]
+    assert "the same call of this caller was approved and ran until" in repeated.reason
+    assert ran in repeated.reason
+    assert "has not run again" in text_of(again)
+    assert text_of(again).endswith("sent to ada")
+    assert "has not run." in text_of(other)
+    assert SENT == ["ada"]
+
+
+async def test_the_person_at_the_client_reads_that_the_same_call_ran(mode):
+    person = Person(decision="allow")
+    async with served([send], mode, person) as (_, client):
+        for _ in range(2):
+            await client.call_tool("send", {"to": "ada"})
+    assert ["allow it only if it must run a second time" in each for each in person.asked] == [False, True]
+
+
+async def test_the_question_after_a_denied_call_mentions_no_run(mode):
+    person = Person(decision="deny")
+    async with served([send], mode, person) as (_, client):
+        for _ in range(2):
+            await client.call_tool("send", {"to": "ada"})
+    assert ["ran until" in each for each in person.asked] == [False, False]
 
 
 async def test_the_same_call_while_the_first_still_asks_is_another_call_with_its_own_question(mode):
@@ -101,7 +140,7 @@ async def test_the_same_call_while_the_first_still_asks_is_another_call_with_its
 
 async def test_a_call_asks_its_client_although_very_many_other_questions_are_open():
     async with served([send], NEW, Person(decision="allow")) as (runtime, client):
-        await asyncio.gather(*(runtime.submit("send", {"to": str(number)}) for number in range(1_001)))
+        await asyncio.gather(*(begin(runtime, "send", {"to": str(number)}) for number in range(1_001)))
         assert text_of(await client.call_tool("send", {"to": "ada"})) == "sent to ada"
 
 
@@ -145,7 +184,7 @@ async def test_a_client_opens_the_approval_page_and_the_call_continues_after_the
 
 
 @pytest.mark.parametrize("person", [None, Person("decline"), Person("cancel")])
-async def test_a_client_that_does_not_open_the_approval_page_is_told_its_url(mode, person):
+async def test_a_client_that_does_not_open_the_approval_page_gets_its_url(mode, person):
     async with served([send], mode, person, **PAGES) as (runtime, client):
         result = await client.call_tool("send", {"to": "ada"})
         (question,) = await runtime.approvals.list()
@@ -158,7 +197,7 @@ async def test_a_call_whose_question_has_expired_asks_again(mode):
     async with Runtime.open(tools=[send], approve="wait") as runtime, connected(runtime, mode) as client:
         runtime._core.questions.ttl_s = 0.2
         first = await client.call_tool("send", {"to": "ada"})
-        ended = await runtime.wait(first.meta["agenttool/invocation"])
+        ended = await runtime.calls.get(first.meta["agenttool/invocation"]).result()
         assert "no approver answered before" in ended.text
         runtime._core.questions.ttl_s = 60
         again = await client.call_tool("send", {"to": "ada"})
@@ -200,9 +239,23 @@ async def test_a_request_state_is_bound_to_its_call_and_its_actor():
             assert list(again.input_requests) == [key]
         ended = await ask(client, {"to": "ada"}, input_responses=replies, request_state=state)
         assert (text_of(ended), SENT) == ("sent to ada", ["ada"])
-        with pytest.raises(MCPError):
-            await ask(client, {"to": "ada"}, input_responses=replies, request_state=state)
-        assert SENT == ["ada"]
+
+
+async def test_an_answer_that_is_sent_again_returns_the_recorded_result_of_its_call_to_the_same_caller(tmp_path):
+    store = tmp_path / "calls.db"
+    async with served([send], NEW, Person(), store=store, actor="ada") as (rt, client):
+        asked = await ask(client, {"to": "ada"})
+        (key,) = asked.input_requests
+        replies = {key: types.ElicitResult(action="accept", content={"decision": "allow"})}
+        given = {"input_responses": replies, "request_state": asked.request_state}
+        first = await ask(client, {"to": "ada"}, **given)
+        assert await ask(client, {"to": "ada"}, **given) == first
+        async with connected(rt, NEW, Person(), actor="bob") as bobs:
+            with pytest.raises(MCPError, match="of another call"):
+                await ask(bobs, {"to": "ada"}, **given)
+    async with served([send], NEW, Person(), store=store, actor="ada") as (_, client):
+        assert await ask(client, {"to": "ada"}, **given) == first
+    assert (text_of(first), SENT) == ("sent to ada", ["ada"])
 
 
 async def test_a_call_that_waits_for_its_approval_continues_in_another_process(tmp_path, mode):
@@ -239,9 +292,8 @@ async def test_a_form_that_was_shown_before_a_restart_is_answered_after_it(tmp_p
         ended = await ask(client, {"to": "ada"}, input_responses=replies, request_state=asked.request_state)
         assert (text_of(ended), SENT) == ("sent to ada", ["ada"])
     async with served([send], NEW, person, store=store) as (_, client):
-        with pytest.raises(MCPError, match="has ended"):
-            await ask(client, {"to": "ada"}, input_responses=replies, request_state=asked.request_state)
-    assert SENT == ["ada"]
+        again = await ask(client, {"to": "ada"}, input_responses=replies, request_state=asked.request_state)
+    assert (again, SENT) == (ended, ["ada"])
 
 
 @pytest.mark.parametrize("thief", [{"actor": "user:eve"}, {"actor": "user:ada", "profile": "other"}, {}])
@@ -274,7 +326,7 @@ async def test_a_request_state_that_has_expired_is_refused(monkeypatch):
 
 
 async def test_a_call_that_ended_and_whose_client_did_not_come_back_is_dropped(monkeypatch):
-    monkeypatch.setattr("agenttool.mcp.server.MAX_EXCHANGES", 1)
+    monkeypatch.setitem(PER_CALLER, "MCP requests", 1)
     async with (
         Runtime.open(tools=[send], approve="wait") as runtime,
         RuntimeMcpServer.open(runtime, McpOptions()) as server,
@@ -283,6 +335,15 @@ async def test_a_call_that_ended_and_whose_client_did_not_come_back_is_dropped(m
         await ask(client, {"to": "ada"})
         (question,) = await runtime.approvals.list()
         await runtime.approvals.decide(question, "allow")
-        async with asyncio.timeout(30):
-            while server._exchanges:
-                assert text_of(await client.call_tool("send", {"to": "bob"})) == "sent to bob"
+        async with asyncio.timeout(60):
+            await asyncio.wait([each.task for each in server._exchanges.values()])
+        assert text_of(await client.call_tool("send", {"to": "bob"})) == "sent to bob"
+        assert server._exchanges.values() == ()
+
+
+async def test_a_caller_whose_requests_all_wait_for_its_client_is_refused_another(monkeypatch):
+    monkeypatch.setitem(PER_CALLER, "MCP requests", 1)
+    async with served([send], NEW, Person(decision="allow")) as (_, client):
+        await ask(client, {"to": "ada"})
+        with pytest.raises(MCPError, match="this caller has 1 MCP requests, which is the limit"):
+            await ask(client, {"to": "bob"})

@@ -1,16 +1,19 @@
 """Callers over HTTP: the subject of a token is the actor, and what one subject has is closed to another."""
 
 import asyncio
+import gc
+import re
 import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx2
+import mcp_types as types
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
-from mcp_clients import Person, text_of
+from mcp_clients import NEW, Person, text_of
 from project_settings import write_settings
 from starlette.applications import Starlette
 from starlette.routing import Route
@@ -20,6 +23,7 @@ from agenttool.config import read_config
 from agenttool.mcp.http import serve_http
 from agenttool.mcp.profiles import McpOptions, read_profiles
 from agenttool.ports.identity import AccessRole, IdentityKind, Principal
+from agenttool.ports.quota import PER_CALLER
 from agenttool.records import PermissionDecision, ToolInvocation
 
 FIXTURE = Path(__file__).resolve().parents[1] / "support" / "mcp_fixture_server.py"
@@ -179,15 +183,100 @@ async def test_a_canceled_request_is_recorded_with_its_caller_and_not_with_the_u
     assert (sorted(requested_by), requested_by["principal"]["subject"]) == (["claim", "principal"], "user:ada")
 
 
+async def test_a_caller_with_too_many_open_calls_is_refused_and_others_are_not(serving, mode, monkeypatch):
+    monkeypatch.setitem(PER_CALLER, "open calls", 2)
+    async with serving() as (runtime, url), client_of(url, mode, "ada") as ada, client_of(url, mode, "bob") as bob:
+        for name in ("one", "two"):
+            assert (await ada.call_tool("send", {"to": name})).is_error, "it waits for an approval"
+        with pytest.raises(MCPError, match="this caller has 2 open calls, which is the limit"):
+            await ada.call_tool("send", {"to": "three"})
+        assert "approval_required" in text_of(await bob.call_tool("send", {"to": "one"}))
+        await runtime.approvals.decide((await runtime.approvals.list())[0], "deny")
+        assert "approval_required" in text_of(await ada.call_tool("send", {"to": "three"}))
+
+
+async def test_a_caller_with_too_many_sessions_is_refused_and_others_are_not(serving, monkeypatch):
+    monkeypatch.setitem(PER_CALLER, "MCP sessions", 2)
+    async with serving() as (_, url), httpx2.AsyncClient(timeout=30) as http:
+        opened = [await open_session(http, url, "ada") for _ in range(3)]
+        assert [each.status_code for each in opened] == [200, 200, 503]
+        assert (await open_session(http, url, "bob")).status_code == 200
+        ended = {"mcp-session-id": opened[0].headers["mcp-session-id"], "x-subject": "ada"}
+        await http.delete(f"{url}/mcp", headers=ended)
+        assert (await open_session(http, url, "ada")).status_code == 200
+
+
+async def test_a_session_stores_little_of_what_its_client_states_about_itself(serving):
+    mark, filler = "mark of this client", "x" * 100_000
+    capabilities = {
+        "elicitation": {"form": {"x": filler}, "y": filler},
+        "experimental": {"x": {"y": filler}},
+        "extensions": {"x": {"y": filler}},
+    }
+    info = {"name": f"{mark}{filler}", "version": filler, "title": filler, "description": filler}
+    async with serving() as (_, url), httpx2.AsyncClient(timeout=30) as http:
+        assert (await open_session(http, url, "ada", capabilities, info)).status_code == 200
+        found = [each for each in gc.get_objects() if isinstance(each, types.InitializeRequestParams)]
+        (stored,) = [each for each in found if each.client_info.name.startswith(mark)]
+        assert stored.capabilities.elicitation.form is not None
+        assert len(stored.model_dump_json()) < 16_000
+
+
+async def test_a_caller_with_too_many_listen_streams_is_refused_and_others_are_not(serving, monkeypatch):
+    monkeypatch.setitem(PER_CALLER, "MCP listen streams", 1)
+    async with (
+        serving() as (_, url),
+        client_of(url, NEW, "ada") as ada,
+        client_of(url, NEW, "bob") as bob,
+        ada.listen(tools_list_changed=True),
+        bob.listen(tools_list_changed=True),
+    ):
+        with pytest.raises(MCPError, match="this caller has 1 MCP listen streams, which is the limit"):
+            async with ada.listen(tools_list_changed=True):
+                pass
+
+
+async def open_session(http, url, subject, capabilities=None, info=None):
+    named = {"name": "c", "version": "1", **(info or {})}
+    about = {"protocolVersion": "2025-11-25", "capabilities": capabilities or {}, "clientInfo": named}
+    headers = {"accept": "application/json, text/event-stream", "x-subject": subject}
+    initialize = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}
+    return await http.post(f"{url}/mcp", json=initialize, headers=headers)
+
+
+async def test_a_caller_with_too_many_stored_events_loses_the_oldest_and_others_lose_none(serving, monkeypatch):
+    async with serving() as (_, url), httpx2.AsyncClient(timeout=30) as http:
+
+        async def call(headers):
+            """Call a tool; return the id of the first event of its stream, and its characters."""
+            calling = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "much", "arguments": {}}}
+            called = await http.post(f"{url}/mcp", json=calling, headers=headers)
+            return {**headers, "last-event-id": re.search(r"^id: (\d+)", called.text, re.MULTILINE)[1]}, len(
+                called.text
+            )
+
+        async def is_resumed(headers):
+            async with http.stream("GET", f"{url}/mcp", headers=headers) as stream:
+                async for line in stream.aiter_lines():
+                    if line.startswith("data: {"):
+                        return True
+                return False
+
+        sessions = []
+        for subject in ("ada", "ada", "bob"):
+            opened = await open_session(http, url, subject)
+            accepted = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-11-25"}
+            sessions.append({**accepted, "x-subject": subject, "mcp-session-id": opened.headers["mcp-session-id"]})
+        first, chars = await call(sessions[0])
+        monkeypatch.setitem(PER_CALLER, "characters of MCP events", round(2.5 * chars))
+        others = [(await call(session))[0] for session in sessions]
+        assert [await is_resumed(each) for each in (first, *others)] == [False, True, True, True]
+
+
 async def test_a_session_serves_the_subject_that_opened_it(serving):
     async with serving() as (_, url), httpx2.AsyncClient(timeout=30) as http:
-        about = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
         headers = {"accept": "application/json, text/event-stream", "x-subject": "user:ada"}
-        opened = await http.post(
-            f"{url}/mcp",
-            json={"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about},
-            headers=headers,
-        )
+        opened = await open_session(http, url, "user:ada")
         headers["mcp-session-id"] = opened.headers["mcp-session-id"]
         listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
         assert (await http.post(f"{url}/mcp", json=listing, headers=headers)).status_code == 200

@@ -238,7 +238,7 @@ async def main(store, *args):
     rt._core.durability.lease_s = 0.5
     async with rt, connected(rt) as client:
         reading = asyncio.create_task(client.read_resource("memo://never"))
-        while not any(rt.open_calls()):
+        while not any(rt.calls.open_ids()):
             await asyncio.sleep(0.01)
         await rt.call("fx.list_prompts", {})
         print("the start of the read is stored", flush=True)
@@ -257,10 +257,10 @@ async def test_a_read_of_a_process_that_died_is_not_sent_again(tmp_path):
     child.kill()
     await child.wait()
     async with Runtime.open(sources=[source], approve="wait", store=store) as rt:
-        await rt.recover()
+        await rt.calls.recover()
         calls = [each async for each in rt.journal.export() if isinstance(each, ToolInvocation)]
         (call,) = [each for each in calls if each.tool_id == "tool_fx.read_resource"]
-        result = await rt.wait(call.invocation_id, 60)
+        result = await rt.calls.get(call.invocation_id).result(60)
     assert result.error.error_code == "process_died"
     assert log.read_text().count("memo://never") == 1
 
@@ -517,3 +517,16 @@ async def test_the_definition_of_a_tool_passes_the_gateway_and_an_invalid_one_br
     assert listed["broken"].icons is None
     assert page.text == "the memo"
     assert page.meta == {"ui": {"csp": {}}}
+
+
+async def test_a_call_of_a_tool_that_waits_for_a_review_says_so(mode, caplog):
+    source = McpServer("fx", command=sys.executable, args=("-I", "-S", str(FIXTURE)), new_tools="review")
+    sources = [source, server("other")]
+    async with Runtime.open(sources=sources, approve="wait") as rt, connected(rt, mode) as client:
+        waiting = rt.sources.get("fx").waiting
+        await rt.sources.get("fx").accept({name: each for name, each in waiting.items() if name != "echo"})
+        assert "fx__pid" in [each.name for each in (await client.list_tools()).tools]
+        result = await client.call_tool("fx__echo", {})
+    assert result.is_error
+    assert "waits for a review; ask the operator to change that" in text_of(result)
+    assert "agenttool sources review fx" in caplog.text

@@ -86,7 +86,7 @@ DISCOVER = (
 )
 
 
-async def post(url, **headers):
+async def post(url, content=None, **headers):
     sent = {
         "content-type": "application/json",
         "accept": "application/json, text/event-stream",
@@ -95,7 +95,7 @@ async def post(url, **headers):
         **headers,
     }
     async with httpcore.AsyncConnectionPool() as pool:
-        return (await pool.request("POST", url, headers=sent, content=DISCOVER)).status
+        return (await pool.request("POST", url, headers=sent, content=content or DISCOVER)).status
 
 
 async def test_requests_of_browsers_other_hosts_and_proxies_are_refused(serving):
@@ -108,6 +108,17 @@ async def test_requests_of_browsers_other_hosts_and_proxies_are_refused(serving)
         assert await post(f"{url}/mcp", host=host, **{"x-forwarded-for": "203.0.113.9"}) == 401
         assert await post(f"{url}/mcp", **{"mcp-method": "tools/list"}) == 400
         assert await post(f"{url}/mcp/nobody") == 404
+
+
+async def test_a_body_with_very_many_values_is_refused_before_it_is_parsed_and_a_long_text_is_not(serving):
+    def with_more(more):
+        return DISCOVER.replace(b'"params":{', b'"params":{"more":' + more + b",", 1)
+
+    async with serving() as url:
+        assert await post(f"{url}/mcp", with_more(b"[" + b"1," * 450_000 + b"1]")) == 200
+        assert await post(f"{url}/mcp", with_more(b"[" + b"1," * 600_000 + b"1]")) == 413
+        assert await post(f"{url}/mcp", with_more(b'"' + b"x" * 5_000_000 + b'"')) == 200
+        assert await post(f"{url}/mcp", with_more(b'"' + b"x" * 20_000_000 + b'"')) == 413
 
 
 LISTEN = (

@@ -1,12 +1,16 @@
 """What an MCP client lists: names, schemas, facts, order, and large catalogs."""
 
 import asyncio
+import sys
+from pathlib import Path
 
 import mcp_types as types
 import pytest
 from mcp_clients import NEW, OLD, connected, served, text_of
 
 from agenttool import Runtime, SurfacePolicy, tool
+from agenttool.adapters.mcp import source
+from agenttool.adapters.mcp.settings import McpServer
 from agenttool.mcp.listing import MAX_NAME_CHARS, ToolLister
 from agenttool.ports.surfacing import Role
 from agenttool.records import ToolSurface
@@ -114,7 +118,8 @@ async def test_the_list_keeps_one_surface_however_often_it_changes(mode):
             runtime.declare(tool(name=f"later_{number}")(lambda: "x"))
             assert f"later_{number}" in [each.name for each in (await client.list_tools(cache_mode="bypass")).tools]
         surfaces = [each async for each in runtime.journal.export() if isinstance(each, ToolSurface)]
-        assert len({runtime.current(each).surface_id for each in surfaces}) == 2  # the list, and the default surface
+        current = {runtime.surfaces.current(each).surface_id for each in surfaces}
+        assert len(current) == 2  # the list, and the default surface
 
 
 async def test_a_profile_lists_its_tools_and_the_one_that_reads_their_output_and_calls_no_other(mode):
@@ -139,3 +144,48 @@ async def test_a_long_list_has_pages():
     for wrong in ("451", "-1", "x"):
         with pytest.raises(ValueError):  # noqa: PT011 -- any
             listed.page(wrong)
+
+
+FIXTURE = Path(__file__).resolve().parents[1] / "support" / "mcp_fixture_server.py"
+
+
+def fixture_server(name, *options, **settings):
+    return McpServer(name, command=sys.executable, args=("-I", "-S", str(FIXTURE), *options), **settings)
+
+
+async def test_the_first_list_waits_for_a_server_that_starts_and_reports_its_name(mode, monkeypatch, tmp_path):
+    monkeypatch.setattr(source, "FIRST_ANSWER_S", 0.05)
+    starts, messages = tmp_path / "starts", []
+
+    async def progressed(progress, total, message):
+        messages.append(message)
+        starts.touch()
+
+    async with (
+        Runtime.open(sources=[fixture_server("fx", f"start={starts}"), fixture_server("quick")]) as rt,
+        connected(rt, mode) as client,
+    ):
+        request = types.ListToolsRequest(params=types.PaginatedRequestParams())
+        listed = await client.session.send_request(request, types.ListToolsResult, progress_callback=progressed)
+    assert {"fx__echo", "quick__echo"} <= {each.name for each in listed.tools}
+    assert "waits for the start of 'fx'" in messages[0]
+    assert "agenttool/faults" not in (listed.meta or {})
+
+
+async def test_a_list_without_a_server_that_does_not_start_in_time_names_it(mode, monkeypatch):
+    monkeypatch.setattr(source, "FIRST_ANSWER_S", 0.05)
+    sources = [fixture_server("fx", "hang=1", start_timeout_s=0.5), fixture_server("quick")]
+    async with Runtime.open(sources=sources) as rt, connected(rt, mode) as client:
+        listed = await client.list_tools()
+    assert {each.name.partition("__")[0] for each in listed.tools} == {"quick", "read_result"}
+    assert list(listed.meta["agenttool/faults"]) == ["fx"]
+    assert listed.ttl_ms == 0
+
+
+async def test_resources_and_prompts_of_a_server_are_no_tools_for_clients_which_have_methods_for_them(mode):
+    async with Runtime.open(sources=[fixture_server("fx")]) as rt, connected(rt, mode) as client:
+        listed = {each.name for each in (await client.list_tools()).tools}
+        resources, prompts = (await client.list_resources()).resources, (await client.list_prompts()).prompts
+    assert not listed & {"list_resources", "list_resource_templates", "read_resource", "list_prompts", "get_prompt"}
+    assert {"echo", "add", "read_result"} <= listed
+    assert ([each.name for each in resources], [each.name for each in prompts]) == (["one"], ["greet"])

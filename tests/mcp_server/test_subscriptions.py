@@ -3,18 +3,22 @@
 import asyncio
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from mcp import Client
+from mcp.client.subscriptions import ToolsListChanged
 from mcp.shared.exceptions import MCPError
 from mcp_clients import connected
 from waiting import wait_until
 
 from agenttool import Runtime, tool
 from agenttool.adapters.mcp.settings import McpServer
+from agenttool.mcp.offers import Offers
 from agenttool.mcp.server import RuntimeMcpServer
 from agenttool.mcp.sessions import call_at_end
+from agenttool.ports.quota import PER_CALLER
 from agenttool.ports.surfacing import Role
 
 FIXTURE = Path(__file__).resolve().parents[1] / "support" / "mcp_fixture_server.py"
@@ -50,6 +54,29 @@ async def test_an_update_reaches_only_the_actor_whose_connection_reported_it(ups
         assert type(await next_event(of_bob)).__name__ == "ToolsListChanged"
         assert not (await rt.call("fx.change", {}, actor_ref="bob")).is_error
         assert (await next_event(of_bob)).uri == "memo://one"
+
+
+async def test_other_work_gets_its_turn_between_the_decisions_about_many_subscriptions(upstream, monkeypatch):
+    turns, decided = [0], []
+    decide = Offers._verdict
+
+    async def count_turns():
+        while True:
+            turns[0] += 1
+            await asyncio.sleep(0)
+
+    async def counted(self, *given):
+        decided.append(turns[0])
+        return await decide(self, *given)
+
+    monkeypatch.setattr(Offers, "_verdict", counted)
+    uris = [f"memo://one/{number}" for number in range(50)]
+    async with Runtime.open(sources=[server(*upstream)], approve=lambda _: True) as rt, connected(rt) as client:
+        counting = asyncio.create_task(count_turns())
+        async with client.listen(resource_subscriptions=uris):
+            counting.cancel()
+    assert len(decided) >= len(uris)
+    assert max(Counter(decided).values()) <= 2
 
 
 async def test_a_subscription_that_a_server_never_confirms_is_not_acknowledged_and_ends_no_other(upstream, monkeypatch):
@@ -139,7 +166,7 @@ async def test_a_server_that_died_is_started_again_for_its_subscribers(upstream,
 
 
 async def test_the_subscriptions_of_a_session_end_with_it_and_are_limited(tmp_path, monkeypatch):
-    monkeypatch.setattr("agenttool.mcp.offers.MAX_SUBSCRIPTIONS", 1)
+    monkeypatch.setitem(PER_CALLER, "resource subscriptions", 1)
     log = tmp_path / "log"
     async with (
         Runtime.open(sources=[server(f"log={log}")], approve=lambda _: True) as rt,
@@ -148,7 +175,7 @@ async def test_the_subscriptions_of_a_session_end_with_it_and_are_limited(tmp_pa
         for _ in range(2):
             async with Client(served.lowlevel, mode="legacy") as client:
                 await client.subscribe_resource("memo://one")
-                with pytest.raises(MCPError, match="this caller has 1 subscriptions, which is the limit"):
+                with pytest.raises(MCPError, match="this caller has 1 resource subscriptions, which is the limit"):
                     await client.subscribe_resource("memo://two")
             await asyncio.to_thread(
                 wait_until,
@@ -198,7 +225,9 @@ async def test_a_source_that_is_added_reports_changes_and_a_deny_that_is_added_w
         async with client.listen(resource_subscriptions=["memo://two"], tools_list_changed=True) as events:
             assert events.honored.resource_subscriptions == ["memo://two"]
             assert not (await rt.call("fx.change", {})).is_error
-            assert (await next_event(events)).uri == "memo://two"
+            while isinstance(event := await next_event(events), ToolsListChanged):
+                """The tools of the added source may be reported after the stream was opened."""
+            assert event.uri == "memo://two"
             await rt.reload(
                 settings(config, ("other", "template=other://{name}"), ("fx", *upstream), deny=["fx.read_resource"])
             )
@@ -225,3 +254,35 @@ async def test_an_update_of_one_server_does_not_reach_the_subscribers_of_another
         assert type(await next_event(second)).__name__ == "ToolsListChanged", "no update came before it"
         assert not (await rt.call("second.change", {})).is_error
         assert (await next_event(second)).uri == "memo://one"
+
+
+async def test_a_changed_list_of_tools_is_reported_as_soon_as_its_server_reports_it(upstream, tmp_path, monkeypatch):
+    monkeypatch.setattr("agenttool.mcp.server.WATCH_S", 3600)
+    definitions = tmp_path / "definitions"
+    definitions.write_text("[]")
+    source = server(*upstream, f"definitions={definitions}")
+    async with (
+        Runtime.open(sources=[source], approve=lambda _: True) as rt,
+        connected(rt) as client,
+        client.listen(tools_list_changed=True) as events,
+    ):
+        before = [each.name for each in (await client.list_tools()).tools]
+        added = {"name": "added", "description": "New.", "inputSchema": {"type": "object"}}
+        definitions.write_text(json.dumps([added]))
+        await rt.call("fx.change", {})
+        assert type(await next_event(events)).__name__ == "ToolsListChanged"
+        after = [each.name for each in (await client.list_tools()).tools]
+    assert set(after) - set(before) == {"added"}
+
+
+async def test_an_announcement_of_changed_tools_reaches_clients_also_if_the_list_is_the_same(upstream, monkeypatch):
+    monkeypatch.setattr("agenttool.mcp.server.WATCH_S", 3600)
+    async with (
+        Runtime.open(sources=[server(*upstream)], approve=lambda _: True) as rt,
+        connected(rt) as client,
+        client.listen(tools_list_changed=True) as events,
+    ):
+        before = await client.list_tools()
+        assert not (await rt.call("fx.change", {})).is_error
+        assert type(await next_event(events)).__name__ == "ToolsListChanged"
+        assert (await client.list_tools()).tools == before.tools

@@ -1,17 +1,22 @@
 """The tasks extension: a client follows a long call, answers it, cancels it, and finds it after a restart."""
 
 import asyncio
+import json
+import sys
+from pathlib import Path
 
 import mcp_types as types
 import pytest
 from mcp.client.extension import ClientExtension
 from mcp.shared.exceptions import MCPError
-from mcp_clients import NEW, Person, connected, text_of
+from mcp_clients import NEW, OpenResult, Person, connected, text_of
 
-from agenttool import Runtime, tool
-from agenttool.mcp.tasks import EXTENSION, OpenResult
+from agenttool import Allow, McpServer, Runtime, tool
+from agenttool.adapters.mcp.session import TASKS_EXTENSION
+from agenttool.mcp import tasks
 from agenttool.ports.surfacing import Role
 
+FIXTURE = Path(__file__).resolve().parents[1] / "support" / "mcp_fixture_server.py"
 DONE = []
 
 
@@ -34,7 +39,7 @@ def send(to: str) -> str:
 class Follower(ClientExtension):
     """Declares that this client can follow tasks."""
 
-    identifier = EXTENSION
+    identifier = TASKS_EXTENSION
 
 
 class TaskRequest(types.Request[dict[str, object], str]):
@@ -97,6 +102,61 @@ async def test_a_task_asks_for_its_approval_and_continues_after_the_answer():
         await follow(client, "update", task["taskId"], inputResponses=reply)
         ended = await until(client, task["taskId"], "completed")
         assert ended["result"]["content"][0]["text"] == "sent to ada"
+
+
+@tool
+def save(text: str) -> str:
+    """Save a text."""
+    return f"saved {text}"
+
+
+async def test_a_call_that_the_client_cannot_approve_is_a_task_until_it_is_approved_elsewhere(tmp_path):
+    def opened():
+        return Runtime.open(tools=[save], approve="wait", store=tmp_path / "calls.db")
+
+    async with opened() as rt, connected(rt, NEW, extensions=[Follower()], answer_command="answer it") as client:
+        task = await started(client, "save", {"text": "a letter"})
+        (question,) = await rt.approvals.list()
+        assert (task["resultType"], task["status"]) == ("task", "working")
+        assert f"run `answer it` (question {question.approval_id}" in task["statusMessage"]
+    async with opened() as rt, connected(rt, NEW, extensions=[Follower()]) as client:
+        assert (await follow(client, "get", task["taskId"]))["status"] == "working"
+        await rt.approvals.decide(question, Allow())
+        ended = await until(client, task["taskId"], "completed")
+    assert ended["result"]["content"][0]["text"] == "saved a letter"
+
+
+async def test_the_task_of_a_server_is_a_task_of_the_client():
+    source = McpServer("fx", command=sys.executable, args=("-I", "-S", str(FIXTURE), "modern=1"))
+    rules = [{"behavior": "allow", "tool": "fx.*"}]
+    async with Runtime.open(sources=[source], rules=rules, approve="wait") as rt, following(rt) as client:
+        tasks = {ends: await started(client, "task", {"ends": ends}) for ends in ("completed", "failed", "input")}
+        assert {each["resultType"] for each in tasks.values()} == {"task"}
+        done = await until(client, tasks["completed"]["taskId"], "completed")
+        failed = await until(client, tasks["failed"]["taskId"], "completed", "failed")
+        asked = await until(client, tasks["input"]["taskId"], "input_required")
+        reply = {"q": {"action": "accept", "content": {"name": "Ada"}}}
+        await follow(client, "update", tasks["input"]["taskId"], inputResponses=reply)
+        answered = await until(client, tasks["input"]["taskId"], "completed")
+    assert done["result"]["content"][0]["text"] == "printed None"
+    assert (failed["status"], failed["error"]) == ("failed", {"code": -32050, "message": "out of paper"})
+    assert asked["inputRequests"]["q"]["params"]["message"] == "fx asks: Your name?"
+    assert answered["result"]["content"][0]["text"] == "printed Ada"
+
+
+@pytest.mark.parametrize("error_class", ["canceled", "hook_failed"])
+async def test_the_status_of_a_task_is_that_of_its_call_whatever_its_server_claims(error_class, monkeypatch):
+    monkeypatch.setattr(tasks, "TASK_AFTER_S", 0.0)
+    source = McpServer("fx", command=sys.executable, args=("-I", "-S", str(FIXTURE)))
+    claim = {"agenttool/error": {"error_class": error_class}, "vendor/trace": 1}
+    result = {"content": [{"type": "text", "text": "done"}], "_meta": claim}
+    rules = [{"behavior": "allow", "tool": "fx.*"}]
+    async with Runtime.open(sources=[source], rules=rules, approve="wait") as rt, following(rt) as client:
+        task = await started(client, "raw", {"rest": f',"result":{json.dumps(result)}}}'})
+        ended = await until(client, task["taskId"], "completed", "failed", "cancelled")
+    assert (ended["status"], ended["result"]["content"][0]["text"]) == ("completed", "done")
+    assert {"vendor/trace", "agenttool/invocation"} <= ended["result"]["_meta"].keys()
+    assert "agenttool/error" not in ended["result"]["_meta"]
 
 
 async def test_a_task_is_found_after_a_restart(tmp_path):

@@ -105,11 +105,11 @@ def harmless():
 
 @pytest.fixture(scope="session")
 def decide(book, workspace, now):
-    """Decide about one call by rules in their plain form, and by whatever else was heard."""
+    """Decide about one call by rules in their plain form, and by whatever other votes there are."""
 
-    def decided(plain, subject, arguments=None, *, standing=None, **heard):
+    def decided(plain, subject, arguments=None, *, standing=None, **received):
         policy = Policy(book=book(*plain), workspace=workspace, **(standing or {}))
-        return policy.decide(subject, arguments or {}, now=now, **heard)
+        return policy.decide(subject, arguments or {}, now=now, **received)
 
     return decided
 

@@ -1,4 +1,5 @@
 import pytest
+from starting import begin
 
 from agenttool import Runtime, tool
 from agenttool.errors import ConfigError
@@ -78,7 +79,7 @@ async def test_a_deny_by_role_also_covers_a_caller_that_names_no_actor(tmp_path)
 
 async def test_a_suggested_rule_names_the_actor_that_made_the_call(tmp_path):
     async with Runtime.open(tools=[pay], store=f"sqlite:{tmp_path}/calls.db") as rt:
-        invocation = await rt.start("pay", {"amount": 1}, surface=await rt.surface(), actor_ref="user:kim")
+        invocation = await begin(rt, "pay", {"amount": 1}, surface=await rt.surface(), actor_ref="user:kim")
         (question,) = await rt.approvals.list()
     assert question.invocation_id == invocation.invocation_id
     assert question.suggested_updates[0].rule["actor"] == "user:kim"

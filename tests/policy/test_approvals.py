@@ -1,3 +1,5 @@
+from functools import partial
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +24,7 @@ from agenttool.policy.approvals import (
 from agenttool.policy.decide import Policy
 from agenttool.policy.rule_settings import read_rule
 from agenttool.policy.suggest import suggest
-from agenttool.policy.verdict import decision_record
+from agenttool.policy.verdict import SuggestedUpdates, decision_record
 from agenttool.ports.world import OsUser
 from agenttool.records import PermissionDecision, Reason, text_item
 
@@ -47,7 +49,9 @@ def question(tool, workspace):
                 "input_digest": digest_of(INPUT),
                 "declaration_digest": subject.declaration_digest,
                 "verdict": verdict,
-                "suggested_updates": suggest(policy, verdict, subject, INPUT),
+                "suggestions": SuggestedUpdates(
+                    partial(suggest, policy, verdict, policy.targets(subject, INPUT, None))
+                ),
                 "asked_at": ASKED,
                 "expires_at": END,
                 **changed,
@@ -75,6 +79,12 @@ def test_an_answer_is_taken_once(approvals, question):
     assert approvals.pending(LATER) == ()
 
 
+def test_the_representation_of_an_answer_omits_an_edited_input(approvals):
+    answered = approvals.answer("apr_1", Edit({"pin": "4711-0815"}), by=Approver(claim="ann"), now=LATER)
+    assert answered.answer == Edit({"pin": "4711-0815"})
+    assert "4711-0815" not in repr(answered)
+
+
 @pytest.mark.parametrize("late", [END, AFTER])
 def test_an_answer_after_the_end_is_refused_and_the_question_stays_closed(approvals, late):
     refused = approvals.answer("apr_1", Allow(), by=Approver(claim="ann"), now=late)
@@ -100,6 +110,9 @@ def test_questions_are_listed_until_they_end(approvals, question):
     with pytest.raises(ValueError, match="ask under a new id"):
         approvals.open(question())
     approvals.withdraw("apr_1")
+    approvals.open(question())
+    assert approvals.get("apr_1") == question()
+    approvals.answer("apr_1", Allow(), by=Approver(claim="ann"), now=ASKED)
     with pytest.raises(ValueError, match="ask under a new id"):
         approvals.open(question())
 
@@ -150,7 +163,7 @@ def test_ask_23_an_allow_that_is_remembered_sticks_even_against_the_rule_that_as
     subject = tool()
     policy = Policy(book=book({"name": "q", "behavior": "ask", "tool": "*"}), workspace=workspace)
     verdict = policy.decide(subject, INPUT, now=ASKED)
-    [suggestion] = suggest(policy, verdict, subject, INPUT)
+    [suggestion] = suggest(policy, verdict, policy.targets(subject, INPUT, None))
     approvals = Approvals()
     approvals.open(question(verdict=verdict))
     sneaky = {**suggestion.rule, "settles": ["policy_settings:other"]}

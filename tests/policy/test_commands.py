@@ -256,6 +256,14 @@ def is_ruled_out(pattern, line):
         "read a[\\$\\(rm\\)]",
         'let "a[\\$(rm x)]=1"',
         "unset 'a[''$(rm x)'']'",
+        "z='a[$(rm x)]'; y=([z]=1)",
+        "z='a[$(rm x)]'; y+=(1 [1+z]=1)",
+        "z='a[$(rm x)]'; read y[z] < file",
+        "z='a[$(rm x)]'; read 'y[z]' < file",
+        "z='a[$(rm x)]'; [ ! -v y[z] ]",
+        "z='-v a[$(rm<x)]'; [ $z ]",
+        "read z < file; [ y = $z ]",
+        "y=(-v 'a[$(rm x)]'); test \"${y[@]}\"",
         "exec 3<>f",
         "set -k; ls",
         "shopt -s dotglob; ls",
@@ -391,7 +399,7 @@ def test_an_allow_need_not_name_a_wrapper_that_adds_nothing():
     assert needed("bash -lc 'git status && git log'") == [["git", "status"], ["git", "log"]]
     assert needed("cat f | xargs git log") == [["cat", "f"], ["git", "log", ""]]
     assert needed("cat f | xargs -I{} git log {}") == [["cat", "f"], ["git", "log", "{}"]]
-    assert needed("find src | grep x | xargs -I{} git log {}")[-1] == ["git", "log", "src"]
+    assert needed("find src | grep x | xargs -I{} git log {}")[-1] == ["git", "log", "src/**"]
 
 
 def test_an_allow_must_name_a_launcher_that_adds_power():

@@ -1,4 +1,4 @@
-"""What is decided, and the laws that hold whatever the rules are; how rules match is told beside `match`."""
+"""What is decided, and the laws that hold whatever the rules are; how rules match is tested beside `match`."""
 
 import pytest
 from hypothesis import given
@@ -86,7 +86,7 @@ def test_the_order_of_rules_does_not_matter(judge, case, rng):
     named = [{**rule, "name": str(number)} for number, rule in enumerate(plain)]
     shuffled = named.copy()
     rng.shuffle(shuffled)
-    # Where a rule stands in its file is told in messages, so it is left out here.
+    # The place of a rule in its file is part of messages, so it is left out here.
     assert judge(named, *call, file=None) == judge(shuffled, *call, file=None)
 
 
@@ -264,7 +264,7 @@ def test_the_profile_is_a_fact_and_each_call_has_its_own_decision(tool, book, wo
     assert subject.profile is profile
 
 
-def test_a_told_fact_is_heard_even_where_the_answer_was_settled(tool, book, workspace, now):
+def test_a_fact_of_one_call_counts_even_where_the_answer_was_settled(tool, book, workspace, now):
     subject = tool(interface={"is_destructive": False})
     policy = Policy(workspace=workspace)
     assert policy.decide(subject, {}, now=now).weight is Weight.ASK_ANYONE

@@ -102,7 +102,7 @@ def schema(**properties):
     return {"type": "object", "properties": properties}
 
 
-def test_the_schema_tells_what_names_do_not():
+def test_the_schema_states_what_names_do_not():
     found = matching_fields_of(
         [
             schema(

@@ -1,4 +1,4 @@
-"""How rules match calls; go in by a decision wherever one can tell."""
+"""How rules match calls; tested through a decision wherever it shows."""
 
 import pytest
 

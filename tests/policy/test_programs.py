@@ -88,3 +88,26 @@ def test_a_folder_that_is_entered_twice_counts_twice(decide, shell):
 def test_a_question_about_an_unknown_program_names_no_rule_about_other_programs(starter):
     reason = starter("ag foo").reason.message
     assert reason == "no rule allows this command: program 'ag' is not known"
+
+
+@pytest.mark.parametrize(
+    ("line", "behavior", "reason"),
+    [
+        ('echo "" >> README.md', "allow", ""),
+        ('echo "" > README.md', "ask", "'README.md' would be emptied"),
+        ('echo "" > README.md >> README.md', "ask", "'README.md' would be emptied"),
+        ("pushd api && make test && popd", "allow", ""),
+        ("popd && make test", "ask", ""),
+        ("export PYTHONPATH=src && pytest", "allow", ""),
+        ("export PYTHONPATH=/tmp/x && pytest", "ask", ""),
+        ("npm run", "allow", ""),
+        ("tar -cf o.tar . && strings o.tar", "ask", "/ws/**"),
+        ("tar -cf o.tar src && strings o.tar", "allow", ""),
+        ("zip -r o.zip .", "ask", "/ws/**"),
+        ("nm @/etc/hosts", "ask", "which may be a file with options"),
+    ],
+)
+def test_the_starter_rules_ask_for_a_reason_that_fits_the_command(starter, line, behavior, reason):
+    verdict = starter(line)
+    assert verdict.behavior == behavior
+    assert reason in verdict.reason.message

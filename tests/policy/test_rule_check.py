@@ -146,8 +146,8 @@ async def test_rules_of_a_program_are_checked_when_they_change_too(tmp_path):
     async with Runtime.open(tools=[pay], config=tmp_path / TOML) as rt:
         typo = rule_of("bank.pai")
         with pytest.raises(ConfigError, match=r"no tool is called 'bank.pai'; did you mean 'bank.pay'\?"):
-            await rt.change(rules=[typo])
-        await rt.change(rules=[rule_of("bank.pay")])
+            await rt.surfaces.change(rules=[typo])
+        await rt.surfaces.change(rules=[rule_of("bank.pay")])
         result = await rt.call("pay", {"to": "ada", "amount": 1}, surface=await rt.surface())
     assert result.error.error_class == "permission_denied"
 

@@ -1,3 +1,4 @@
+import inspect
 import tomllib
 from datetime import UTC, datetime
 
@@ -86,7 +87,7 @@ def test_a_moment_of_toml_is_a_moment():
         ({"behavior": "allow", "tool": "*", "settles": ["x"]}, "only an allow of a session"),
     ],
 )
-def test_what_is_wrong_is_told_with_what_to_do(members, advice):
+def test_what_is_wrong_is_reported_with_what_to_do(members, advice):
     with pytest.raises(ValueError, match=advice):
         read(members)
 
@@ -99,7 +100,7 @@ def test_a_hook_is_made_binding_by_the_policy_layers_allow_only():
 
 def test_every_key_is_described():
     table = rule_settings.RuleTable
-    assert [name for name in table.__struct_fields__ if f"\n        {name}: " not in table.__doc__] == []
+    assert [name for name in table.__struct_fields__ if f"\n    {name}: " not in inspect.getdoc(table)] == []
 
 
 values = st.recursive(
@@ -180,7 +181,7 @@ def test_an_example_that_is_no_call_is_refused():
         read_all({**SECRETS, "must_match": [{"arguments": {}}]})
 
 
-def test_every_mistake_is_told_at_once_with_its_file_and_line():
+def test_every_mistake_is_reported_at_once_with_its_file_and_line():
     written = [
         Setting(members={"behavior": "maybe"}, source="user_settings", file="u.toml", line=1),
         Setting(members=SECRETS, source="user_settings", file="u.toml", line=5),

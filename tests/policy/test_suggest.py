@@ -47,11 +47,11 @@ def policies(book, workspace):
 
 
 @given(calls, st.integers(0, 3))
-def test_whoever_accepts_the_suggestion_is_not_asked_again(tool, policies, now, call, which):
+def test_an_approver_that_accepts_the_suggestion_is_not_asked_again(tool, policies, now, call, which):
     name, arguments = call
     subject, policy = tool(name, tuple(arguments)), policies[which]
     verdict = policy.decide(subject, arguments, now=now)
-    for update in suggest(policy, verdict, subject, arguments):
+    for update in suggest(policy, verdict, policy.targets(subject, arguments, None)):
         assert update.type == "add_rule"
         [rule] = read_rules([Setting(members={**update.rule, "name": "s"}, source="session")])
         assert policy.with_book(policy.book.with_rule(rule)).decide(subject, arguments, now=now).behavior == "allow"
@@ -116,7 +116,7 @@ def exactly(*tests):
 )
 def test_the_suggestion_is_the_smallest_rule(tool, workspace, now, name, arguments, toml):
     subject, policy = closed(tool, name, arguments), Policy(workspace=workspace)
-    [update] = suggest(policy, policy.decide(subject, arguments, now=now), subject, arguments)
+    [update] = suggest(policy, policy.decide(subject, arguments, now=now), policy.targets(subject, arguments, None))
     assert update.value == '[[rules]]\nbehavior = "allow"\n' + toml
     assert update.rule["declaration_digest"] == subject.declaration_digest
     assert update.destination == "session"
@@ -175,12 +175,14 @@ def test_a_rule_that_is_too_long_to_read_is_not_suggested(tool, workspace, now):
 def test_a_suggestion_changes_nothing_until_it_is_accepted(tool, workspace, now):
     subject, policy = tool(), Policy(workspace=workspace)
     first = policy.decide(subject, {"path": "a"}, now=now)
-    assert suggest(policy, first, subject, {"path": "a"})
+    assert suggest(policy, first, policy.targets(subject, {"path": "a"}, None))
     assert policy.decide(subject, {"path": "a"}, now=now) == first
 
 
-def suggested(policy, subject, arguments, now, **heard):
-    return suggest(policy, policy.decide(subject, arguments, now=now, **heard), subject, arguments)
+def suggested(policy, subject, arguments, now, **received):
+    return suggest(
+        policy, policy.decide(subject, arguments, now=now, **received), policy.targets(subject, arguments, None)
+    )
 
 
 @pytest.mark.parametrize("behavior", ["ask", "deny"])

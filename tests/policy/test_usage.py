@@ -35,6 +35,7 @@ def test_a_command_is_known_if_all_of_its_words_are(text):
     "text",
     [
         "grep --recurs x src",
+        "/bin/.venv/bin/pytest",
         "grep -f patterns x",
         "grep $x f",
         'grep "$x" f',
@@ -98,7 +99,7 @@ def test_a_command_with_a_word_that_is_not_listed_is_not_known(text):
         ("find src -iname '.E*' -exec cat {} +", ["src/**/.E*"], []),
         ("find a b -name x -o -name '[yz]' -exec cat {} +", ["a/**/x", "a/**/?", "b/**/x", "b/**/?"], []),
         ("find . -name x -name y -o -path z -exec cat {} +", ["./**/x", "./**/*"], []),
-        ("find src -type f -exec cat {} +", ["src"], []),
+        ("find src -type f -exec cat {} +", ["src/**"], []),
         ("find conf -type f -exec cat {} +", ["conf/**"], []),
         ("grep -r '' .", [".", "./**"], []),
         ("grep -rn TODO .", ["."], []),

@@ -2,7 +2,7 @@ import pytest
 
 from agenttool.codec import read, to_json, write
 from agenttool.policy.decide import Policy
-from agenttool.policy.verdict import Weight, decision_record, refusal
+from agenttool.policy.verdict import SuggestedUpdates, Weight, decision_record, refusal
 from agenttool.records import PermissionDecision, SuggestedUpdate, ToolError
 from agenttool.schema.compile import compile_schema
 from agenttool.schema.record_schemas import schema_of
@@ -55,13 +55,13 @@ def test_a_record_carries_what_was_suggested_and_what_was_judged(denied, now):
         invocation_id="inv_1",
         decided_at=now,
         input_digest="sha256:0",
-        suggested_updates=(update,),
+        suggestions=SuggestedUpdates(lambda: (update,)),
     )
     assert (record.suggested_updates, record.input_digest) == ((update,), "sha256:0")
 
 
-def test_a_refusal_is_an_error_that_says_what_would_help(denied):
-    assert refusal(denied, "files.read") == ToolError(
+def test_a_refusal_is_an_error_that_says_why(denied):
+    assert refusal(denied) == ToolError(
         error_class="permission_denied",
         error_code="project_settings:rule_deny_secrets_dir",
         message=denied.reason.message,

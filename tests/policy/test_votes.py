@@ -147,7 +147,7 @@ def hint(behavior, hook="guard"):
         ([], [hint("passthrough")], "ask"),
     ],
 )
-def test_a_hook_is_heard_and_its_allow_beats_no_rule(tool, decide, plain, hints, expected):
+def test_a_hook_votes_and_its_allow_beats_no_rule(tool, decide, plain, hints, expected):
     verdict = decide(plain, tool(interface={"is_destructive": False}), hook_votes=tuple(hints))
     assert verdict.behavior == expected
     assert [each["hook_ref"] for each in verdict.reason.details["hooks"]] == [each.hook_ref for each in hints]

@@ -4,7 +4,7 @@ import asyncio
 from contextlib import asynccontextmanager, nullcontext, suppress
 
 import pytest
-from call_facts import invocation_number, story_of
+from call_facts import facts_of_call, invocation_number
 
 from agenttool.journal import steps
 from agenttool.journal.projection import events_of, invocation_of, records_of
@@ -41,7 +41,7 @@ def open_log(request, tmp_path):
 
 
 async def _write(log, number):
-    facts = story_of(number)
+    facts = facts_of_call(number)
     for fact in facts:
         log.append(fact)
     await log.settle()
@@ -86,7 +86,7 @@ async def test_a_reader_continues_where_it_stopped(open_log):
 
 async def test_interleaved_calls_are_read_separately(open_log):
     async with open_log() as log:
-        first, second = story_of(1), story_of(2)
+        first, second = facts_of_call(1), facts_of_call(2)
         for pair in zip(first, second, strict=True):
             for fact in pair:
                 log.append(fact)
@@ -108,7 +108,7 @@ async def test_many_callers_settle_concurrently(open_log):
     async with open_log() as log:
 
         async def caller(number):
-            for fact in story_of(number):
+            for fact in facts_of_call(number):
                 log.append(fact)
                 await log.settle()
                 assert log.last > 0
@@ -119,14 +119,14 @@ async def test_many_callers_settle_concurrently(open_log):
         found = log.read(0, 1000)
         assert [position for position, _ in found] == list(range(1, 201))
         for number in range(1, 41):
-            assert _replayed(log.facts_of(invocation_number(number))) == _replayed(story_of(number))
+            assert _replayed(log.facts_of(invocation_number(number))) == _replayed(facts_of_call(number))
 
 
 async def test_a_canceled_waiter_does_not_affect_the_others(open_log):
     async with open_log() as log:
         waiting = []
         for number in range(1, 9):
-            for fact in story_of(number):
+            for fact in facts_of_call(number):
                 log.append(fact)
             waiting.append(asyncio.ensure_future(log.settle()))
         await asyncio.sleep(0)
@@ -136,12 +136,12 @@ async def test_a_canceled_waiter_does_not_affect_the_others(open_log):
             with suppress(asyncio.CancelledError):
                 await each
         await log.settle()
-        assert log.last == 8 * len(story_of(1))
+        assert log.last == 8 * len(facts_of_call(1))
 
 
 async def test_the_facts_of_a_call_include_those_that_are_not_durable_yet(open_log):
     async with open_log() as log:
-        facts = story_of(1)
+        facts = facts_of_call(1)
         for place, fact in enumerate(facts, 1):
             log.append(fact)
             assert _replayed(log.facts_of(invocation_number(1))) == _replayed(facts[:place])
@@ -152,7 +152,7 @@ async def test_the_facts_of_a_call_include_those_that_are_not_durable_yet(open_l
 
 async def test_facts_that_are_not_durable_are_not_read(open_durable_log):
     async with open_durable_log() as log:
-        log.append(story_of(1)[0])
+        log.append(facts_of_call(1)[0])
         assert list(log.read(0, 10)) == []
         assert list(log.stored_facts_of(invocation_number(1))) == []
         assert log.last == 0
@@ -197,8 +197,8 @@ async def test_old_facts_are_deleted_and_the_chain_continues(open_durable_log):
     async with open_durable_log() as log:
         for number in (1, 2):
             await _write(log, number)
-        head, half = log.head(), len(story_of(1))
-        anchor = await log.delete_before(story_of(2)[0].at_ns)
+        head, half = log.head(), len(facts_of_call(1))
+        anchor = await log.delete_before(facts_of_call(2)[0].at_ns)
         assert anchor.position == half
         assert [position for position, _ in log.read(0, 100)] == list(range(half + 1, 2 * half + 1))
         assert list(log.verify(anchor)) == []

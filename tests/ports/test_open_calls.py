@@ -83,20 +83,20 @@ async def seen(calls):
     return opened, list(parked), given_answers
 
 
-async def story(open_calls, script):
-    """Run a script, owner by owner, and tell everything that can be seen after each deed; the dead are not heard."""
-    told, dead = [], set()
+async def scenario(open_calls, script):
+    """Run a script, owner by owner, and return all that can be seen after each step; dead owners do nothing."""
+    reported, dead = [], set()
     for deed, owner, *values in script:
         if owner in dead:
             continue
         try:
-            told.append(await do(open_calls[owner], deed, *values))
+            reported.append(await do(open_calls[owner], deed, *values))
         except StoreError:
-            told.append("refused")
+            reported.append("refused")
             if deed not in ("claim", "take"):
                 dead.add(owner)
-        told.append(await seen(open_calls["a"]))
-    return told
+        reported.append(await seen(open_calls["a"]))
+    return reported
 
 
 IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 -- this test needs no disk
@@ -106,16 +106,16 @@ async def in_a_file(script):
     with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
         path = Path(folder) / "state.db"
         stores = {owner: SqliteStore.open(path, steps=STEPS, owner=owner) for owner in OWNERS}
-        told = await story({owner: store.open_calls for owner, store in stores.items()}, script)
+        reported = await scenario({owner: store.open_calls for owner, store in stores.items()}, script)
         for store in stores.values():
             with suppress(StoreError):
                 await store.close()
-    return told
+    return reported
 
 
 @pytest.mark.slow
 @given(st.lists(deeds, max_size=25))
 def test_the_file_answers_as_the_reference_does(script):
     table, script = CallTable(), [*OPENING, *script]
-    reference = asyncio.run(story({owner: ReferenceOpenCalls(owner, table) for owner in OWNERS}, script))
+    reference = asyncio.run(scenario({owner: ReferenceOpenCalls(owner, table) for owner in OWNERS}, script))
     assert asyncio.run(in_a_file(script)) == reference

@@ -321,7 +321,7 @@ def test_a_tool_that_became_unavailable_after_native_search_is_rejected_by_a_res
         async with Runtime.open(tools=[stock, weigh]) as rt:
             model = await rt.tools_for(provider, native_search=True)
             model.request()
-            await rt.change(providers={"depot": "unavailable"})
+            await rt.surfaces.change(providers={"depot": "unavailable"})
             return await model.answer(SEARCHED[provider])
 
     taken = asyncio.run(run())

@@ -1,4 +1,4 @@
-"""A runtime as a provider meets it: real connections, an inbox that answers as it is told, and a bound on every wait."""
+"""A runtime as a provider meets it: real connections, an inbox that answers as the test sets it, and a bound on every wait."""
 
 import asyncio
 import json
@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from agenttool.adapters.rap.http_client import HttpClient
-from agenttool.adapters.ssrf import SsrfPolicy
+from agenttool.http.client import HttpClient
+from agenttool.http.ssrf import SsrfPolicy
 from agenttool.rap import Provider, outbox
 
 
@@ -66,13 +66,13 @@ class Inbox:
 
 
 class Client:
-    """A runtime's side of the wire: posts what it is told, and knows the addresses."""
+    """A runtime's side of the wire: posts what the test passes, and knows the addresses."""
 
     def __init__(self, base, inbox):
         self.base = base
         self.inbox = inbox
         self.headers = {}
-        self.courier = HttpClient(SsrfPolicy.parse(["127.0.0.0/8"]))
+        self.http_client = HttpClient(SsrfPolicy.parse(["127.0.0.0/8"]))
 
     def invocation(self, operation, arguments=None, **members):
         """Spell an invocation."""
@@ -87,11 +87,11 @@ class Client:
         """Post anything, and give the status."""
         body = message if isinstance(message, bytes) else json.dumps(message).encode()
         url = path if path.startswith("http") else self.base + path
-        return (await self.courier.post(url, body, {**self.headers, **headers})).status
+        return (await self.http_client.post(url, body, {**self.headers, **headers})).status
 
     async def get(self, path):
         """Get a document, and give the reply."""
-        return await self.courier.get(path if path.startswith("http") else self.base + path, self.headers)
+        return await self.http_client.get(path if path.startswith("http") else self.base + path, self.headers)
 
     async def result(self, count=1):
         """Wait for results, and give the last of so many."""
@@ -119,7 +119,7 @@ def serving(serve_app):
             try:
                 yield client
             finally:
-                await client.courier.close()
+                await client.http_client.close()
 
     return serving
 

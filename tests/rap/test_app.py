@@ -54,7 +54,7 @@ def ringing(make):
 )
 async def test_what_names_no_place_for_a_result_is_refused_without_a_trace_of_internals(ringing, serving, body):
     async with serving(ringing()) as client:
-        reply = await client.courier.post(f"{client.base}/invoke", body)
+        reply = await client.http_client.post(f"{client.base}/invoke", body)
         assert await client.invoke("ring") == 200
         await client.result()
     assert reply.status == 400
@@ -76,7 +76,7 @@ async def test_a_forged_url_is_refused_and_not_repeated(ringing, serving, path, 
 
     async with serving(provider) as client:
         message = client.invocation("ring", callback_url=url) | {"session_id": "s", "destination_url": url}
-        reply = await client.courier.post(client.base + path, json.dumps(message).encode())
+        reply = await client.http_client.post(client.base + path, json.dumps(message).encode())
     assert (reply.status, moved) == (400, [])
     assert url.encode() not in reply.body or url == "x"
 
@@ -393,10 +393,10 @@ def bell(make):
 def signed(secret, moment, body, nonce="0" * 32, *, url, speaker="runtime"):
     """Sign as the documentation says, without the code that is tested."""
     origin, target = "/".join(url.split("/")[:3]), "/" + "/".join(url.split("/")[3:])
-    told = (speaker, origin, str(moment), nonce)
-    head = "\n".join(("rap-signature-2", *told, "POST", target, hashlib.sha256(body).hexdigest()))
+    expected = (speaker, origin, str(moment), nonce)
+    head = "\n".join(("rap-signature-2", *expected, "POST", target, hashlib.sha256(body).hexdigest()))
     digest = hmac.new(secret.encode(), head.encode(), hashlib.sha256).hexdigest()
-    return {SIGNATURE_HEADER: "v=2,from={},to={},t={},n={},s={}".format(*told, digest)}
+    return {SIGNATURE_HEADER: "v=2,from={},to={},t={},n={},s={}".format(*expected, digest)}
 
 
 @pytest.mark.requirement("RAP-098", "RAP-341")
@@ -424,7 +424,7 @@ async def test_a_signed_request_is_taken_once_for_a_while_and_for_one_body_only(
 async def said(client, body, headers, url="/invoke"):
     """Post a body, and give what came back."""
     url = client.base + url if url.startswith("/") else url
-    reply = await client.courier.post(url, body, headers)
+    reply = await client.http_client.post(url, body, headers)
     return reply.status, reply.body.decode()
 
 
@@ -459,15 +459,15 @@ def posted_as(server, named, body, headers):
 
 @pytest.mark.requirement("RAP-098", "RAP-099")
 async def test_a_callback_is_no_call_though_one_secret_signs_both(bell, serving, inbox):
-    """Whoever takes callbacks in cannot send one back, or on, as a request of a runtime."""
+    """A receiver of callbacks cannot send one back, or on, as a request of a runtime."""
     async with serving(bell(auth=Signed(LONG_TOKEN), sign=Signed(LONG_TOKEN)), inbox) as client:
         body = json.dumps(client.invocation("ring", callback_url=f"{inbox.url}/invoke")).encode()
         assert (await said(client, body, Signed(LONG_TOKEN).headers("POST", f"{client.base}/invoke", body)))[0] == 200
         await client.result()
         assert ",from=provider,to=http://127.0.0.1:" in inbox.headers[0][SIGNATURE_HEADER.lower()]
         shown = signed(LONG_TOKEN, int(time.time()), body, url=f"{client.base}/invoke", speaker="provider")
-        told = "not authorized: the request is signed by a provider, and this server accepts only a runtime"
-        assert await said(client, body, shown) == (401, told)
+        expected = "not authorized: the request is signed by a provider, and this server accepts only a runtime"
+        assert await said(client, body, shown) == (401, expected)
 
 
 async def test_a_server_behind_a_proxy_uses_its_configured_url(bell, serving):

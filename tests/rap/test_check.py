@@ -93,9 +93,9 @@ class Toy:
         url = message["callback_url"].removeprefix("http://")
         host, _, target = url.partition("/")
         reader, writer = await asyncio.open_connection(*host.split(":"))
-        told = json.dumps(result).encode()
-        head = f"POST /{target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: {len(told)}\r\n\r\n"
-        writer.write(head.encode() + told)
+        body = json.dumps(result).encode()
+        head = f"POST /{target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+        writer.write(head.encode() + body)
         await reader.read()
         writer.close()
 

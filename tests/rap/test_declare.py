@@ -188,8 +188,8 @@ async def test_a_hanging_call_of_one_conversation_delays_no_exclusive_call_of_an
     assert (first["id"], first["text"]) == ("tc-3", "at once")
 
 
-@pytest.mark.parametrize(("answer", "told"), [("allow", "north is open"), ("deny", "Error: ")])
-async def test_what_rules_ask_is_asked_of_the_runtimes_own_approvers(governed, serving, answer, told):
+@pytest.mark.parametrize(("answer", "expected"), [("allow", "north is open"), ("deny", "Error: ")])
+async def test_what_rules_ask_is_asked_of_the_runtimes_own_approvers(governed, serving, answer, expected):
     provider, runtimes = governed
     async with serving(provider) as client:
         await client.invoke("valves_open", {"name": "north"})
@@ -197,12 +197,12 @@ async def test_what_rules_ask_is_asked_of_the_runtimes_own_approvers(governed, s
             await asyncio.sleep(0.01)
         assert client.inbox.messages == []
         await runtimes[0].approvals.decide(questions[0].approval_id, answer)
-        assert (await client.result())["text"].startswith(told)
+        assert (await client.result())["text"].startswith(expected)
 
 
 @pytest.fixture
 def durable(make, tmp_path):
-    """Make a provider over a runtime that outlives its process, anew each time; gives it, and where the runtime is."""
+    """Make a provider over a runtime that outlives its process, a new one each time; return it, and the place of the runtime."""
     settings, runtimes = tmp_path / "agenttool.toml", []
     settings.write_text(RULES)
 
@@ -249,7 +249,8 @@ async def test_a_governed_call_is_canceled_with_its_invocation(durable, serving)
         await client.post("/cancel_tool_call", {"thread_id": "thread-1", "tool_call_id": "tc-1"})
         assert (await client.result())["text"].startswith("Error: the call was canceled")
         (call,) = [each async for each in runtimes[-1].journal.export() if isinstance(each, ToolInvocation)]
-        result = await runtimes[-1].wait(call.invocation_id)  # it was asked to stop, and does so in its own time
+        # It was asked to stop, and does so in its own time.
+        result = await runtimes[-1].calls.get(call.invocation_id).result()
         assert (result.status.value, await runtimes[-1].approvals.list()) == ("canceled", ())
 
 

@@ -1,4 +1,4 @@
-"""Authorization: the user grants, the tool goes on, and no token or code is told to anybody else."""
+"""Authorization: the user grants, the tool continues, and no token or code reaches any other party."""
 
 import asyncio
 import base64
@@ -88,7 +88,7 @@ async def test_a_granted_token_reaches_only_the_tool(listing, serving, serve_app
             assert (forged.status, authority.forms) == (400, [])
             back = await client.get(f"{query['redirect_uri']}?state={query['state']}&code=code-1")
             assert back.status == 200
-            assert (await client.result())["text"] == "2 issues"
+            assert (await client.result()).items() >= {"text": "2 issues", "call_id": "m-1"}.items()
             again = await client.get(f"{query['redirect_uri']}?state={query['state']}&code=code-1")
             assert again.status == 400
             await client.invoke("list_issues", user_id="ann", id="tc-2")
@@ -104,9 +104,9 @@ async def test_a_granted_token_reaches_only_the_tool(listing, serving, serve_app
     )
     assert used == ["at-1", "at-1"]
     assert b'"requiresAuth":"hub"' in manifest
-    told = json.dumps(client.inbox.messages) + caplog.text + back.body.decode()
+    reported = json.dumps(client.inbox.messages) + caplog.text + back.body.decode()
     assert not [
-        secret for secret in ("at-1", "rt-1", "code-1", "client-secret", form["code_verifier"]) if secret in told
+        secret for secret in ("at-1", "rt-1", "code-1", "client-secret", form["code_verifier"]) if secret in reported
     ]
 
 
@@ -260,7 +260,7 @@ class Rotating(Authority):
 async def test_calls_that_need_a_token_at_its_end_at_the_same_time_refresh_it_once(
     listing, serving, serve_app, monkeypatch
 ):
-    """Whoever uses a refresh token twice loses the grant, and the user would be asked anew."""
+    """A client that uses a refresh token twice loses the grant, and the user would be asked again."""
     authority = Rotating()
     async with serve_app(authority) as url:
         provider, used = listing(url)
@@ -361,8 +361,8 @@ async def test_tokens_are_encrypted_with_the_configured_cipher(listing, serving,
             await client.get(f"{query['redirect_uri']}?state={query['state']}&code=code-1")
             await client.result()
             inbox = client.inbox
-        kept = b"".join(file.read_bytes() for file in tmp_path.glob("calls.db*"))
-        assert (b"at-1" in kept, b"rt-1" in kept, b"sealed:" in kept) == (False, False, True)
+        stored = b"".join(file.read_bytes() for file in tmp_path.glob("calls.db*"))
+        assert (b"at-1" in stored, b"rt-1" in stored, b"sealed:" in stored) == (False, False, True)
         again, used_again = listing(url, cipher=Mirror())
         async with serving(again, inbox) as client:
             await client.invoke("list_issues", user_id="ann", id="tc-2")

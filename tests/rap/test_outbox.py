@@ -149,7 +149,7 @@ async def test_a_result_that_is_too_large_for_its_runtime_is_replaced_by_an_erro
 
     @provider.tool
     async def dump() -> str:
-        """Give more than anybody takes."""
+        """Yield more than any reader takes."""
         return "x" * 20_000
 
     async with serving(provider) as client:
@@ -165,7 +165,7 @@ async def test_a_runtime_to_which_everything_is_too_large_is_left_alone(make, se
 
     @provider.tool
     async def dump() -> str:
-        """Give more than anybody takes."""
+        """Yield more than any reader takes."""
         return "x" * 20_000
 
     async with serving(provider) as client:

@@ -87,6 +87,45 @@ async def test_a_call_is_acknowledged_and_ends_in_a_result_with_its_names(greenh
     assert result == {**ECHO, "call_id": "m-4", "text": "bed 12 of thread-1 for gardener-5"}
 
 
+CALL_ID = 'm-4 "ä\u2028/../' + "x" * 200
+"""A call id that a careless provider would trim, escape twice or normalize."""
+
+
+@pytest.mark.requirement("RAP-001", "RAP-071")
+@pytest.mark.parametrize(
+    ("operation", "arguments"),
+    [
+        ("read_probe", {"bed": 1}),
+        ("read_probe", {"bed": 41}),
+        ("read_probe", {"bed": "one"}),
+        ("read_probe", []),
+        ("no_such_operation", {}),
+        ("weigh", {"crates": [1.5]}),
+    ],
+)
+async def test_each_result_also_that_of_a_failure_has_the_call_id_unchanged(greenhouse, serving, operation, arguments):
+    async with serving(greenhouse) as client:
+        message = {**client.invocation(operation, call_id=CALL_ID), "arguments": arguments}
+        assert await client.post("/invoke", message) == 200
+        result = await client.result()
+        assert client.inbox.headers[0]["content-type"] == "application/json"
+    assert (result["type"], result["id"], result["call_id"]) == ("tool_result", "tc-1", CALL_ID)
+
+
+@pytest.mark.requirement("RAP-071")
+async def test_a_picture_has_the_call_id_of_its_call_unchanged(make, serving):
+    provider = make()
+
+    @provider.tool
+    async def photo() -> DescribedImage:
+        """Take a photo."""
+        return DescribedImage(b"\xff\xd8\xff", "image/jpeg", "Leaf of bed 12")
+
+    async with serving(provider) as client:
+        await client.invoke("photo", call_id=CALL_ID)
+        assert (await client.result())["call_id"] == CALL_ID
+
+
 @pytest.mark.requirement("RAP-006")
 async def test_a_callback_url_is_used_byte_for_byte(greenhouse, serving):
     async with serving(greenhouse) as client:
@@ -145,7 +184,7 @@ async def test_images_come_after_words_and_people_may_see_something_else(make, s
     "RAP-045", "RAP-046", "RAP-047", "RAP-048", "RAP-050", "RAP-051", "RAP-084", "RAP-087", "RAP-159"
 )
 @pytest.mark.parametrize(
-    ("members", "told"),
+    ("members", "message"),
     [
         ({"operation": "open_valve"}, "'open_valve'"),
         ({"arguments": {"bed": "twelve"}}, "'/bed': expected integer"),
@@ -160,25 +199,25 @@ async def test_images_come_after_words_and_people_may_see_something_else(make, s
         ({"thread_ancestors": "plot"}, "'/thread_ancestors'"),
     ],
 )
-async def test_a_call_that_cannot_be_is_accepted_and_answered_by_an_error(greenhouse, serving, members, told):
+async def test_an_invalid_call_is_acknowledged_and_answered_by_an_error(greenhouse, serving, members, message):
     async with serving(greenhouse) as client:
         status = await client.post("/invoke", client.invocation("read_probe", {"bed": 12}) | members)
         result = await client.result()
     assert status == 200
     assert result["text"].startswith("Error: ")
-    assert told in result["text"]
+    assert message in result["text"]
 
 
 @pytest.mark.requirement("RAP-057", "RAP-085")
 async def test_a_failure_is_reported_without_internals_and_the_server_continues(greenhouse, serving, caplog):
     async with serving(greenhouse) as client:
         await client.invoke("explode", id="a")
-        told = (await client.result())["text"]
+        reported = (await client.result())["text"]
         await client.invoke("read_probe", {"bed": 1}, id="b")
         assert (await client.result(2))["id"] == "b"
-    assert told.startswith("Error: the tool failed; try again later")
-    assert not {"ZeroDivision", "secret", "/srv"} & set(told.replace("/", " /").split())
-    assert "secret internals" not in told + caplog.text
+    assert reported.startswith("Error: the tool failed; try again later")
+    assert not {"ZeroDivision", "secret", "/srv"} & set(reported.replace("/", " /").split())
+    assert "secret internals" not in reported + caplog.text
 
 
 @pytest.mark.requirement("RAP-041", "RAP-043", "RAP-044", "RAP-052", "RAP-058", "RAP-059")
@@ -203,8 +242,8 @@ async def test_acknowledgements_do_not_wait_for_work_and_names_never_mix(make, s
         assert client.inbox.messages == []
         gate.set()
         await client.result(200)
-        told = {(each["group_id"], each["id"]): (each["call_id"], each["text"]) for each in client.inbox.messages}
-    assert told == {(f"g-{each // 50}", f"tc-{each % 50}"): (f"m-{each}", str(each)) for each in range(200)}
+        results = {(each["group_id"], each["id"]): (each["call_id"], each["text"]) for each in client.inbox.messages}
+    assert results == {(f"g-{each // 50}", f"tc-{each % 50}"): (f"m-{each}", str(each)) for each in range(200)}
 
 
 @pytest.mark.requirement("RAP-402")
@@ -277,8 +316,8 @@ async def test_views_and_progress_are_sent_and_progress_is_cleared(make, serving
     views = [each for each in client.inbox.messages if each["type"] == "view_update"]
     assert {each["group_id"] for each in views} == {"thread-1"}
     assert [each["content"] for each in views if each["view_type"] == "beds"] == [{"open": [4, 7]}, {}]
-    told = [each["content"] for each in views if each["view_type"] == "progress/tc-1"]
-    assert told == [{"message": "sprouting", "percent": 50, "tool_call_id": "tc-1"}, {}]
+    contents = [each["content"] for each in views if each["view_type"] == "progress/tc-1"]
+    assert contents == [{"message": "sprouting", "percent": 50, "tool_call_id": "tc-1"}, {}]
 
 
 @pytest.mark.requirement("RAP-289")
@@ -361,8 +400,8 @@ async def test_nothing_of_a_user_is_left_once_a_call_was_answered(make, serving,
     async with serving(provider) as client:
         await client.invoke("greet", {"name": "Annabelle of Bed 12"}, user_id="gardener-five")
         await client.result()
-    kept = b"".join(file.read_bytes() for file in tmp_path.glob("calls.db*"))
-    assert (b"Annabelle" in kept, b"gardener-five" in kept) == (False, False)
+    stored = b"".join(file.read_bytes() for file in tmp_path.glob("calls.db*"))
+    assert (b"Annabelle" in stored, b"gardener-five" in stored) == (False, False)
 
 
 @pytest.mark.requirement("RAP-306")
@@ -436,7 +475,7 @@ def test_the_security_page_states_effects_and_assumes_the_worst():
 
 @pytest.mark.requirement("RAP-344")
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "lines"),
     [
         ({}, ("every client that can reach the server", "public addresses only", "only the secret callback URL")),
         ({"auth": Bearer("t" * 40)}, ("valid credential (Bearer)",)),
@@ -445,8 +484,8 @@ def test_the_security_page_states_effects_and_assumes_the_worst():
         ({"clients": [METER]}, ("stored in clear in the same file, for meter",)),
     ],
 )
-def test_the_security_page_describes_the_toolset_without_secrets(options, told):
+def test_the_security_page_describes_the_toolset_without_secrets(options, lines):
     head, _ = parts(secured_greenhouse(**options).security)
-    assert all(each in head for each in told)
+    assert all(each in head for each in lines)
     assert "t" * 40 not in head
     assert "secured_greenhouse.rap.db" in head

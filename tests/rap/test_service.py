@@ -8,7 +8,7 @@ import pytest
 
 from agenttool.adapters.rap.callback_urls import LIFETIME_NS
 from agenttool.errors import ConfigError
-from agenttool.rap import Bearer, Declined, Limits, RapCall, service, store
+from agenttool.rap import Bearer, Declined, Limits, RapCall, RateLimit, service, store
 
 CANCEL = {"thread_id": "thread-1", "tool_call_id": "tc-1"}
 
@@ -36,7 +36,7 @@ async def test_a_running_call_is_stopped_and_still_ends_in_a_result(make, servin
         while not done:
             await asyncio.sleep(0)
         replies = [
-            await client.courier.post(f"{client.base}/cancel_tool_call", body)
+            await client.http_client.post(f"{client.base}/cancel_tool_call", body)
             for body in (b'{"thread_id":"thread-1","tool_call_id":"tc-1"}', b'{"thread_id":"x","tool_call_id":"../y"}')
         ]
         assert (await client.result())["text"].startswith("Error: the call was canceled on request")
@@ -97,12 +97,49 @@ async def test_a_closure_is_answered_at_once_and_cleaned_up_behind(make, serving
     async with serving(provider) as client:
         await client.invoke("work", {"number": 1})
         for thread in ("thread-1", "bad", "../../etc"):
-            reply = await client.courier.post(f"{client.base}/close_thread", f'{{"thread_id":"{thread}"}}'.encode())
+            reply = await client.http_client.post(f"{client.base}/close_thread", f'{{"thread_id":"{thread}"}}'.encode())
             assert (reply.status, reply.body) == (200, b"")
         assert [await closed.get() for _ in range(3)] == ["thread-1", "bad", "../../etc"]
         gate.set()
         assert (await client.result())["text"] == "worked 1"  # work that was under way comes to its end
     assert "OSError" in caplog.text
+
+
+@pytest.mark.requirement("RAP-308")
+async def test_the_answer_to_a_closure_is_the_same_for_every_thread_and_beyond_the_rate(make, serving):
+    auth = Bearer({"first-runtime-token": "first", "other-runtime-token": "other"})
+    provider = make(auth=auth, limits=Limits(notices=RateLimit(per_second=0.001, burst=2)))
+    closed = []
+
+    @provider.tool
+    async def work() -> str:
+        """Work."""
+        return "worked"
+
+    @provider.on_close
+    async def clean_up(thread_id):
+        closed.append(thread_id)
+
+    async def close(client, thread, token):
+        body = f'{{"thread_id":"{thread}"}}'.encode()
+        headers = {"Authorization": f"Bearer {token}"}
+        reply = await client.http_client.post(f"{client.base}/close_thread", body, headers)
+        return reply.status, reply.body
+
+    async with serving(provider) as client:
+        client.headers = {"Authorization": "Bearer first-runtime-token"}
+        await client.invoke("work")
+        await client.result()
+        answers = [
+            await close(client, "thread-1", "other-runtime-token"),
+            await close(client, "unknown", "other-runtime-token"),
+            await close(client, "thread-2", "other-runtime-token"),
+            await close(client, "thread-1", "first-runtime-token"),
+        ]
+        while "thread-1" not in closed:
+            await asyncio.sleep(0)
+    assert answers == [(200, b"")] * 4
+    assert sorted(closed) == ["thread-1", "unknown"]
 
 
 @pytest.mark.requirement("RAP-320", "RAP-323", "RAP-324", "RAP-326", "RAP-329")
@@ -125,7 +162,7 @@ async def test_a_migration_is_answered_when_it_is_done_or_with_why_not(make, ser
 
         def migrate(session, destination):
             body = f'{{"session_id":"{session}","destination_url":"{destination}"}}'.encode()
-            return client.courier.post(f"{client.base}/migrate", body)
+            return client.http_client.post(f"{client.base}/migrate", body)
 
         nobody = await migrate("plot-9", f"http://127.0.0.1:{free_port()}")
         going = asyncio.ensure_future(migrate("plot-9", client.base))
@@ -345,11 +382,11 @@ async def test_whose_a_thread_is_is_forgotten_with_its_calls(make, serving, tmp_
     async with serving(provider) as client:
         await client.invoke("work", group_id="a/b", thread_ancestors=["a"])
         await client.result()
-        with closing(sqlite3.connect(tmp_path / "calls.db")) as kept:
+        with closing(sqlite3.connect(tmp_path / "calls.db")) as stored:
             async with asyncio.timeout(60):
-                while kept.execute("SELECT count(*) FROM calls").fetchone() != (0,):
+                while stored.execute("SELECT count(*) FROM calls").fetchone() != (0,):
                     await asyncio.sleep(0.01)
-            assert kept.execute("SELECT count(*) FROM ancestors").fetchone() == (0,)
+            assert stored.execute("SELECT count(*) FROM ancestors").fetchone() == (0,)
 
 
 @pytest.mark.requirement("RAP-328")

@@ -1,4 +1,4 @@
-"""Whoever waits together shares a commit, and nobody's failure is another's."""
+"""Callers that wait together share a commit, and no failure of one is another's."""
 
 import asyncio
 import sqlite3
@@ -25,9 +25,9 @@ def names(connection):
 async def test_a_failing_operation_is_rolled_back_and_the_others_are_committed(tmp_path):
     store = ProviderStore(tmp_path / "rap.db")
     work = [(note, "a"), (note_and_fail, "b"), (note, "c"), (note, "a"), (note, "d")]
-    told = await asyncio.gather(*(store.run(do, name) for do, name in work), return_exceptions=True)
-    assert [told[0], told[2], told[4]] == ["a", "c", "d"]
-    assert [type(told[1]), type(told[3])] == [ValueError, sqlite3.IntegrityError]
+    message = await asyncio.gather(*(store.run(do, name) for do, name in work), return_exceptions=True)
+    assert [message[0], message[2], message[4]] == ["a", "c", "d"]
+    assert [type(message[1]), type(message[3])] == [ValueError, sqlite3.IntegrityError]
     await store.close()
     again = ProviderStore(tmp_path / "rap.db")
     assert await again.run(names) == ["a", "c", "d"]

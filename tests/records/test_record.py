@@ -44,7 +44,7 @@ def test_a_value_that_is_no_word_is_refused_by_an_open_list_too():
 
 @pytest.mark.requirement("AT-VER-07")
 @pytest.mark.parametrize("listing", OpenEnum.__subclasses__())
-def test_every_open_list_tolerates_a_value_nobody_listed(listing):
+def test_every_open_list_tolerates_an_unlisted_value(listing):
     assert listing("nobody_listed_this") == "nobody_listed_this"
 
 

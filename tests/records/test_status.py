@@ -57,6 +57,6 @@ def test_every_state_that_is_no_end_can_reach_one(status):
 
 
 @given(ALL.filter(lambda status: not status.is_terminal))
-def test_a_state_nobody_listed_may_stand_anywhere_but_after_an_end(status):
+def test_an_unlisted_state_may_stand_anywhere_but_after_an_end(status):
     assert may_follow(status, S("pondering"))
     assert may_follow(S("pondering"), status)

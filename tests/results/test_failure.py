@@ -57,7 +57,7 @@ def example(error_class):
     return guided(error_class, phase=phase_of(error_class), message="it did not work, got 'x'; try 'y'")
 
 
-def test_a_failure_is_a_result_with_everything_needed_to_go_on():
+def test_a_failure_is_a_result_with_everything_needed_to_continue():
     error = guided(ErrorClass.PERMISSION_DENIED, phase=Phase.PERMISSION, message="writes under .secrets are denied")
     error = replace(error, policy_refs=("policy:files",))
     words = (

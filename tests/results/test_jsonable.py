@@ -20,6 +20,7 @@ import pytest
 from hypothesis import given
 from strategies import json_values
 
+from agenttool.codec import quick_levels
 from agenttool.errors import ToolFailure
 from agenttool.results.jsonable import MAX_DEPTH, MAX_VALUES, encode_json, to_jsonable, to_jsonable_leniently
 from agenttool.results.media import MediaExtractor
@@ -180,7 +181,7 @@ def test_copying_and_conversion_agree_about_depth():
 @given(json_values(max_leaves=30))
 def test_a_copy_is_equal_and_not_the_same_object(value):
     if isinstance(value, dict | list):
-        assert json.loads(encode_json(value)) == value
+        assert json.loads(encode_json(value)[0]) == value
         assert to_jsonable(value, MediaExtractor().add_bytes) == value
         assert to_jsonable(value, MediaExtractor().add_bytes) is not value
 
@@ -251,3 +252,20 @@ def test_an_endless_sequence_is_rejected_at_the_limit(convert, monkeypatch):
     with pytest.raises(ToolFailure) as caught:
         convert(Endless(), MediaExtractor().add_bytes)
     assert caught.value.error.error_code == "too_many_values"
+
+
+@pytest.mark.parametrize("value", [{"a": b"x"}, {"a": {1}}, {"a": (1,)}, {1: 2}, {"a": float("nan")}, {"a": "\ud800"}])
+def test_a_small_value_that_is_not_json_must_be_converted_too(value):
+    assert encode_json(value, quick_levels(value)) is None
+
+
+def test_a_small_value_is_decoded_from_its_encoding_and_a_deep_or_long_one_is_walked():
+    value = {"a": [1, 2.5, None, True], "b": {"c": "é"}}
+    written, copy = encode_json(value, quick_levels(value))
+    assert (json.loads(written), copy) == (value, value)
+    assert copy is not value
+    deep, long = [], [10**300]
+    for _ in range(150):
+        deep = [deep]
+    assert encode_json(deep, quick_levels(deep)) is None
+    assert encode_json(long, quick_levels(long)) is None

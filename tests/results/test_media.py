@@ -97,7 +97,7 @@ def test_a_secret_inside_media_is_masked_without_moving_a_byte():
     extractor = MediaExtractor(compile_scrubber(["correct horse"]))
     item = extractor.add_media(Media(b"\x00\x01correct horse\x02", "application/x-thing", "correct horse.bin"))
     assert extractor.payloads[0].data == b"\x00\x01" + b"*" * 13 + b"\x02"
-    assert (item.name, item.redaction_state, extractor.has_scrubbed) == ("[redacted].bin", "partial", True)
+    assert (item.name, item.redaction_state, extractor.has_masked) == ("[redacted].bin", "partial", True)
 
 
 def test_a_secret_in_the_caption_of_media_is_masked(mapped):

@@ -187,9 +187,7 @@ def test_inline_means_within_every_limit(mapped, text, max_chars, max_bytes):
 
 
 def test_a_policy_can_be_tightened_for_one_call(mapped):
-    private = dataclasses.replace(
-        DEFAULT_POLICY, always=PersistenceStrategy.REF_ONLY, over_limit=PersistenceStrategy.REF_ONLY
-    )
+    private = dataclasses.replace(DEFAULT_POLICY, over_limit=PersistenceStrategy.REF_ONLY)
     assert decide_persistence(mapped("small"), private).payload.data == b"small"
 
 
@@ -245,7 +243,6 @@ def test_every_strategy_leaves_the_bytes_where_it_says(mapped, strategy, misfits
     value = {"token": "TOKEN-VALUE", "text": marker, "pad": "x" * size}
     policy = PersistencePolicy(
         over_limit=PersistenceStrategy.PREVIEW_AND_PERSIST if strategy in ("inline", "redact") else strategy,
-        always=strategy if strategy in ("never_persist", "ref_only") else None,
         max_inline_chars=100,
     )
     found = mapped(value, plan)

@@ -131,3 +131,8 @@ def test_a_range_is_the_same_however_the_text_is_split(pieces, first, count, in_
     assert taken == expected
     before = sum(len(line) for line in lines[: first - 1]) if in_lines else first
     assert text_range.has_more == (before + len(taken) < len(whole))
+
+
+def test_the_title_of_a_preview_counts_one_line_in_the_singular():
+    assert preview("x" * 500, budget=200).startswith("[1 line, 500 characters; this is a preview]")
+    assert preview("x\n" * 250, budget=200).startswith("[250 lines, 500 characters; this is a preview]")

@@ -361,19 +361,12 @@ def test_the_beginning_and_the_end_of_a_long_message_stay():
 
 
 FORMS = {
-    "1984-02-03T04:05:06Z": [
-        "1984-02-03 04:05:06+00:00", "1984-02-03T04:05:06", "1984-02-03 04:05", "03.02.1984", "3/2/1984", "02/03/1984",
-        "19840203", "3 February 1984", "Feb 3, 1984", "444629106",
+    "A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11": ["a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"],
+    471199: ["471199"],
+    -4711: ["-4711"],
+    "Hunter-22 & Sons": [
+        "HUNTER-22 & SONS", "hunter-22 & sons", "Hunter-22%20%26%20Sons", "48756e7465722d3232202620536f6e73",
     ],
-    "1984-02-03": ["1984/02/03", "03.02.1984", "February 03, 1984"],
-    "A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11": [
-        "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "a0eebc999c0b4ef8bb6d6bb9bd380a11", "A0EEBC999C0B4EF8BB6D6BB9BD380A11",
-    ],
-    "1234567.50": ["1,234,567.50", "1.234.567,50", "1 234 567.5", "1_234_567.50", "1'234'567.50", "1234567,5"],
-    471199: ["471199", "471,199", "471.199", "471,199.00"],
-    123456.5: ["123456.5", "123,456.50", "123456.50"],
-    -4711: ["-4711", "-4,711"],
-    "Hunter-22 & Sons": ["HUNTER-22 & SONS", "hunter-22 & sons", "Hunter-22 &amp; Sons", "48756e7465722d3232202620536f6e73"],
     "-----BEGIN KEY-----\nMIIEpAIBAAKC\nAQEA7line\n-----END KEY-----\n": ["MIIEpAIBAAKC", "AQEA7line"],
 }  # fmt: skip
 
@@ -387,7 +380,7 @@ def test_a_secret_is_masked_in_the_usual_forms_of_its_value(secret, form):
 
 @pytest.mark.parametrize(
     ("secret", "text"),
-    [("12.5", "13 of 125"), (1000.5, "1000 or 1001"), ("2026-13-01", "13 January 2026"), ("1e99", "9" * 99)],
+    [("12.5", "13 of 125"), (1000.5, "1000 or 1001"), ("2026-01-13", "13 January 2026"), ("1e99", "9" * 99)],
 )
 def test_other_values_are_not_masked(secret, text):
     assert compile_scrubber([secret]).text(text) is text

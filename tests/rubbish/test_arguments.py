@@ -98,7 +98,7 @@ async def test_rubbish_is_refused_in_words_and_never_reaches_the_tool(once, seen
 
 
 @pytest.mark.parametrize("sent", [b'{"b":"x","b":2}', b'{"b":1,"b":2}'])
-async def test_of_a_member_that_is_given_twice_one_value_is_checked_recorded_and_run(sent, sound, allow):
+async def test_arguments_with_a_member_twice_are_refused_and_run_nothing(sent, sound, allow):
     ran = []
 
     @tool
@@ -109,10 +109,9 @@ async def test_of_a_member_that_is_given_twice_one_value_is_checked_recorded_and
 
     async with Runtime.open(tools=[spy], rules=allow) as runtime:
         result = await runtime.call("spy", sent, surface=await runtime.surface())
-        invocation = await runtime.journal.invocation(result.invocation_id)
         await sound(runtime)
-    assert ran == [2]
-    assert invocation.model_input == invocation.permission_input == {"b": 2}
+    assert ran == []
+    assert result.error.message == "arguments have the member 'b' more than once in an object; write it once"
 
 
 @pytest.mark.parametrize("number", [2**53 + 1, 10**30, -(10**300)])

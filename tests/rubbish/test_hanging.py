@@ -198,14 +198,14 @@ async def test_a_tool_that_fails_while_it_is_stopped_reports_the_failure(allow, 
     async with Runtime.open(tools=[messy], rules=allow) as runtime:
         running = asyncio.ensure_future(runtime.call("messy", {}, surface=await runtime.surface()))
         await started.wait()
-        runtime.cancel_all()
+        runtime.calls.interrupt(blocking=True)
         result = await running
         await sound(runtime)
     assert (result.status, result.error.error_class) == ("failed", "execution_failed")
     assert "the disk is full" in result.error.message
 
 
-async def test_tasks_that_a_tool_left_go_on_and_end_as_they_like(once):
+async def test_tasks_that_a_tool_left_continue_and_end_as_they_like(once):
     left = []
 
     @tool

@@ -91,7 +91,7 @@ async def test_what_a_tool_raises_in_its_thread_interrupts_no_other_call(once, f
     assert type(crash).__name__ in result.error.message
 
 
-def test_an_interruption_of_the_program_goes_on_once_the_result_is_written(allow, sound):
+def test_an_interruption_of_the_program_is_raised_after_the_result_is_written(allow, sound):
     crash, written = KeyboardInterrupt(), []
 
     async def main():

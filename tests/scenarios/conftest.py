@@ -1,4 +1,4 @@
-"""What stories of calls share: one way to call, and one way to read what was left behind."""
+"""What scenarios share: one way to call, and one way to read what was recorded."""
 
 import dataclasses
 import inspect
@@ -32,7 +32,7 @@ def rule():
 
 @pytest.fixture(scope="session")
 def allow():
-    """The rules of somebody who lets everything run."""
+    """Return rules that let everything run."""
     return [_rule("allow", "*", source=RuleSource.CLI_ARG, ref="all")]
 
 
@@ -120,7 +120,7 @@ def records():
 
 @pytest.fixture(scope="session")
 def asked_questions():
-    """Wait until somebody is asked, and give the open questions."""
+    """Wait until an approver is asked, and return the open questions."""
 
     async def asked_questions(runtime):
         async for _, event in runtime.journal.events():
@@ -145,8 +145,8 @@ def begun():
 
 
 @dataclass(kw_only=True)
-class Story:
-    """All that an export tells of one call."""
+class CallRecords:
+    """The records that an export has about one call."""
 
     result: dict
     invocation: dict
@@ -158,7 +158,7 @@ class Story:
     persistence: list[dict]
 
     @property
-    def told(self):
+    def event_types(self):
         """The events by their short names, in order."""
         return [event["event_type"].removeprefix("tool.").removeprefix("invocation.") for event in self.events]
 
@@ -186,10 +186,10 @@ def sound_export(records, published_schemas):
 
 
 @pytest.fixture(scope="session")
-def story(sound_export):
-    """Tell one call from a sound export alone, with one result and events that are counted without a gap."""
+def call_records(sound_export):
+    """Read one call from a valid export alone, with one result and events that are counted without a gap."""
 
-    async def story(runtime, call):
+    async def call_records(runtime, call):
         invocation_id = call.invocation_id if isinstance(call, ToolResult) else call
         own = [each for each in await sound_export(runtime) if each.get("invocation_id") == invocation_id]
         by_type = {}
@@ -201,7 +201,7 @@ def story(sound_export):
         assert invocation == to_json(await runtime.journal.invocation(invocation_id))
         if isinstance(call, ToolResult):
             assert result == to_json(call)
-        return Story(
+        return CallRecords(
             result=result,
             invocation=invocation,
             events=events,
@@ -212,4 +212,4 @@ def story(sound_export):
             persistence=by_type.get("tool_result_persistence", []),
         )
 
-    return story
+    return call_records

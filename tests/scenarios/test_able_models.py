@@ -26,7 +26,7 @@ async def test_a_request_asks_nothing_of_a_model_that_its_surface_says_it_cannot
             tools = await rt.tools_for(provider, surface=await rt.surface(model=model))
             requests.append(json.dumps(tools.request()))
             left_out.append([each.name for each in tools.left_out])
-        await rt.change(model=ModelCapabilities())
+        await rt.surfaces.change(model=ModelCapabilities())
         changed = json.dumps((await rt.tools_for(provider)).request())
     anybody, abler, unable, small = requests
     assert anybody == abler

@@ -17,14 +17,14 @@ MARKER = "marker-9f3c-77d1"
 
 
 def a_large_catalog():
-    """One tool that is always loaded, and a thousand that wait until somebody looks for them."""
+    """One tool that is always loaded, and a thousand that wait until a model searches for them."""
     wanted = scripted_tool("create_pull_request", namespace="code", should_defer=True)
     described = replace(wanted.declaration, description="Open a pull request.", search_hint="propose a change")
-    crowd = [scripted_tool(f"chore_{n}", namespace="office", should_defer=True) for n in range(1000)]
+    many_tools = [scripted_tool(f"chore_{n}", namespace="office", should_defer=True) for n in range(1000)]
     return [
         scripted_tool("read_file", namespace="files", always_load=True),
         dataclasses.replace(wanted, declaration=described),
-        *crowd,
+        *many_tools,
     ]
 
 
@@ -40,7 +40,7 @@ async def test_01_a_declaration_is_discovered_without_loading_every_tool_into_th
 
 
 @pytest.mark.requirement("AT-ACC-02")
-async def test_02_a_deferred_tool_is_found_by_name_and_by_keyword_and_loaded_before_it_is_invoked(allow, story):
+async def test_02_a_deferred_tool_is_found_by_name_and_by_keyword_and_loaded_before_it_is_invoked(allow, call_records):
     async with Runtime.open(tools=a_large_catalog(), rules=allow) as rt:
         surface = await rt.surface()
         too_early = await rt.call("code.create_pull_request", {}, surface=surface)
@@ -48,18 +48,18 @@ async def test_02_a_deferred_tool_is_found_by_name_and_by_keyword_and_loaded_bef
         by_keyword = await rt.search("propose a change", surface=surface)
         surface = await rt.load([match.name for match in by_name.matches], surface=surface)
         result = await rt.call("code.create_pull_request", {}, surface=surface)
-        told = await story(rt, result)
+        recorded = await call_records(rt, result)
         log = [to_json(event) async for event in rt.journal.export() if to_json(event)["record_type"] == "tool_event"]
     assert too_early.error.error_class == "schema_not_loaded"
     assert by_name.matches[0].name == by_keyword.matches[0].name == "code.create_pull_request"
-    assert (result.status.value, told.invocation["surface_id"]) == ("succeeded", surface.surface_id)
+    assert (result.status.value, recorded.invocation["surface_id"]) == ("succeeded", surface.surface_id)
     order = [event["event_type"] for event in log if event.get("invocation_id") in (None, result.invocation_id)]
     discovered, loaded = order.index("tool.deferred.discovered"), order.index("tool.deferred.loaded")
     assert discovered < loaded < order.index("tool.invocation.planned")
 
 
 @pytest.mark.requirement("AT-ACC-03", "AT-PIPE-05", "AT-EVT-06")
-async def test_03_arguments_are_validated_against_the_schema_before_execution(allow, call, story):
+async def test_03_arguments_are_validated_against_the_schema_before_execution(allow, call, call_records):
     ran = []
 
     @tool
@@ -69,11 +69,11 @@ async def test_03_arguments_are_validated_against_the_schema_before_execution(al
         return "booked"
 
     async with Runtime.open(tools=[book], rules=allow) as rt:
-        refused = await story(rt, await call(rt, "book", {"room": "blue", "nights": "many"}))
-        fitting = await story(rt, await call(rt, "book", {"room": "blue", "nights": 2}))
+        refused = await call_records(rt, await call(rt, "book", {"room": "blue", "nights": "many"}))
+        fitting = await call_records(rt, await call(rt, "book", {"room": "blue", "nights": 2}))
     assert ran == [("blue", 2)]
-    assert refused.told == ["planned", "selected", "validation_failed", "result.created", "yielded", "failed"]
-    assert fitting.told[:3] == ["planned", "selected", "arguments_ready"]
+    assert refused.event_types == ["planned", "selected", "validation_failed", "result.created", "yielded", "failed"]
+    assert fitting.event_types[:3] == ["planned", "selected", "arguments_ready"]
     assert refused.moves == ["planned", "selected", "yielded", "schema_parse_failed"]
     assert refused.invocation["model_input"] == {"room": "blue", "nights": "many"}
     assert (refused.result["status"], refused.result["is_error"]) == ("failed", True)
@@ -109,7 +109,9 @@ def traced():
 
 
 @pytest.mark.requirement("AT-ACC-04", "AT-PIPE-07", "AT-INV-10", "AT-ERR-06")
-async def test_04_tool_specific_validation_rejects_unsafe_values_before_any_io(allow, call, story, traced, tmp_path):
+async def test_04_tool_specific_validation_rejects_unsafe_values_before_any_io(
+    allow, call, call_records, traced, tmp_path
+):
     (tmp_path / "letter.txt").write_text("Dear Ada")
 
     def stay_inside(arguments):
@@ -139,19 +141,28 @@ async def test_04_tool_specific_validation_rejects_unsafe_values_before_any_io(a
         with traced() as touched:
             unsafe = await rt.call("read", {"path": "../secret"}, surface=surface)
         assert touched == []
-        told = await story(rt, unsafe)
-        ill_typed = await story(rt, await call(rt, "read", {"path": 7}))
+        recorded = await call_records(rt, unsafe)
+        ill_typed = await call_records(rt, await call(rt, "read", {"path": 7}))
     assert good.status == "succeeded"
     assert probe.executor.inputs == [{"path": "letter.txt"}, {"path": "letter.txt"}]
-    assert told.told == ["planned", "selected", "arguments_ready", "validation_failed", *ill_typed.told[-3:]]
-    assert (told.result["status"], told.result["error"]["error_class"]) == ("failed", "invalid_arguments")
+    assert recorded.event_types == [
+        "planned",
+        "selected",
+        "arguments_ready",
+        "validation_failed",
+        *ill_typed.event_types[-3:],
+    ]
+    assert (recorded.result["status"], recorded.result["error"]["error_class"]) == ("failed", "invalid_arguments")
     assert ill_typed.result["error"]["error_class"] == "schema_validation_failed"
-    assert (told.invocation["status"], ill_typed.invocation["status"]) == ("validation_failed", "schema_parse_failed")
-    assert told.decisions == []
+    assert (recorded.invocation["status"], ill_typed.invocation["status"]) == (
+        "validation_failed",
+        "schema_parse_failed",
+    )
+    assert recorded.decisions == []
 
 
-@pytest.mark.requirement("AT-ACC-05", "AT-IO-06")
-async def test_05_sensitive_arguments_are_absent_from_whatever_is_told_of_a_call_by_default(
+@pytest.mark.requirement("AT-IO-06")
+async def test_05_sensitive_arguments_are_absent_from_whatever_is_recorded_of_a_call_by_default(
     allow, call, sound_export, caplog, capfd
 ):
     caplog.set_level(logging.DEBUG)
@@ -176,8 +187,8 @@ async def test_05_sensitive_arguments_are_absent_from_whatever_is_told_of_a_call
                 break
         exported = await sound_export(rt)
     printed = capfd.readouterr()
-    told = repr((results, misfit, nobody, followed, exported, caplog.text, printed))
+    recorded = repr((results, misfit, nobody, followed, exported, caplog.text, printed))
     assert received == [MARKER, MARKER]
-    assert MARKER not in told
+    assert MARKER not in recorded
     shown = [each["model_input"] for each in exported if each["record_type"] == "tool_invocation"][:2]
     assert shown == [{"user": user, "password": "[redacted]"} for user in ("ada", "eve")]

@@ -23,7 +23,7 @@ ENDING = ["result.created", "yielded", "failed"]
     "AT-PERM-15", "AT-PERM-26", "AT-PERM-27", "AT-PIPE-09",
 )  # fmt: skip
 async def test_06_four_inputs_remain_distinguishable_after_hooks_and_permission_prompts(
-    asked_questions, call, hook, story
+    asked_questions, call, hook, call_records
 ):
     ran, seen_by_hook = [], []
 
@@ -40,32 +40,35 @@ async def test_06_four_inputs_remain_distinguishable_after_hooks_and_permission_
     async with Runtime.open(tools=[send], hooks=[hook(sign, name="signer")], approve="wait") as rt:
         waiting = asyncio.ensure_future(call(rt, "send", {"to": "ada", "text": "hello"}))
         (question,) = await asked_questions(rt)
-        await rt.approvals.decide(question.approval_id, "allow", input={**question.shown, "to": "grace"}, by="pat")
-        told = await story(rt, await waiting)
+        await rt.approvals.decide(
+            question.approval_id, "allow", input={**question.shown, "to": "grace"}, by="pat", message="to grace"
+        )
+        recorded = await call_records(rt, await waiting)
     model = {"to": "ada", "text": "hello"}
     observable = {**model, "greeting": "Dear"}
     judged = {**observable, "text": "hello -- the office"}
     executed = {**judged, "to": "grace"}
-    invocation = told.invocation
+    invocation = recorded.invocation
     assert [invocation["model_input"], invocation["observable_input"]] == [model, observable]
     assert [invocation["permission_input"], invocation["call_input"]] == [judged, executed]
     assert (seen_by_hook, question.shown, ran) == ([observable], judged, [executed])
-    assert [(each["source_type"], each["changed_fields"]) for each in told.mutations] == [
+    assert [(each["source_type"], each["changed_fields"]) for each in recorded.mutations] == [
         ("runtime", ["/greeting"]),
         ("hook", ["/text"]),
         ("permission_prompt", ["/to"]),
     ]
-    assert [each["to_input_ref"].partition("#")[2] for each in told.mutations] == [
+    assert [each["to_input_ref"].partition("#")[2] for each in recorded.mutations] == [
         "observable_input",
         "permission_input",
         "call_input",
     ]
-    ask, answer = told.decisions
+    ask, answer = recorded.decisions
     assert (ask["behavior"], ask["input_digest"]) == ("ask", digest_of(judged))
     assert (answer["behavior"], answer["input_digest"]) == ("allow", digest_of(executed))
     assert (answer["user_modified"], answer["decided_by"], answer["answers"]) == (True, USER, ask["decision_id"])
+    assert (answer["updated_input"], answer["accept_feedback"]) == (executed, "to grace")
     assert invocation["permission_decision_refs"] == [ask["decision_id"], answer["decision_id"]]
-    assert told.told == [
+    assert recorded.event_types == [
         "planned",
         "selected",
         "arguments_ready",
@@ -83,7 +86,7 @@ async def test_06_four_inputs_remain_distinguishable_after_hooks_and_permission_
 
 @pytest.mark.requirement("AT-ACC-07", "AT-INV-11", "AT-PERM-07")
 def test_07_a_risky_call_pauses_for_approval_and_resumes_under_the_same_invocation_id():
-    """Told from two threads without a loop: one asks and waits, the other decides, whenever it likes."""
+    """In two threads without a loop: one asks and waits, the other decides at any time."""
     ran, ended, asked = [], [], threading.Event()
 
     @tool(approval_required=True, approval_reason="it moves money")
@@ -133,7 +136,7 @@ def _poll(look, *, times=3000):
 
 
 @pytest.mark.requirement("AT-ACC-08", "AT-PERM-16", "AT-PERM-17", "AT-RES-05", "AT-PIPE-14", "AT-ERR-14")
-async def test_08_a_denied_or_rejected_call_yields_a_terminal_error_result(asked_questions, call, rule, story):
+async def test_08_a_denied_or_rejected_call_yields_a_terminal_error_result(asked_questions, call, rule, call_records):
     ran = []
 
     @tool(approval_required=True)
@@ -148,36 +151,35 @@ async def test_08_a_denied_or_rejected_call_yields_a_terminal_error_result(asked
         rule("deny", "*.export", because="the law forbids it", source=RuleSource.POLICY_SETTINGS),
     ]
     async with Runtime.open(tools=[pay, wipe, export], rules=rules, approve="wait") as rt:
-        denied = await story(rt, await call(rt, "wipe", {}))
-        blocked = await story(rt, await call(rt, "export", {}))
+        denied = await call_records(rt, await call(rt, "wipe", {}))
+        blocked = await call_records(rt, await call(rt, "export", {}))
         waiting = asyncio.ensure_future(call(rt, "pay", {"amount": 5}))
         (question,) = await asked_questions(rt)
         await rt.approvals.decide(question.approval_id, "deny", by="pat", message="not today")
         late = await rt.approvals.decide(question.approval_id, "allow", by="eve")
-        rejected = await story(rt, await waiting)
+        rejected = await call_records(rt, await waiting)
     assert (ran, wipe.executor.inputs, export.executor.inputs) == ([], [], [])
     assert late.reason == "answered"
-    for told, status, error_class, words in (
+    for recorded, status, error_class, words in (
         (denied, "denied", "permission_denied", "we need the disk"),
         (blocked, "denied", "policy_blocked", "the law forbids it"),
         (rejected, "rejected", "approval_rejected", "not today"),
     ):
-        assert (told.result["status"], told.result["is_error"]) == (status, True)
-        failure = told.result["error"]
+        assert (recorded.result["status"], recorded.result["is_error"]) == (status, True)
+        failure = recorded.result["error"]
         assert failure["error_class"] == error_class
         assert failure["recoverability"] == "change_arguments_or_policy"
         assert failure["retry_after"] is None
         assert words in failure["message"]
-        assert words in told.result["model_facing_content"][0]["text"]
-        assert told.invocation["status"] == "denied"
-        assert told.told[-3:] == ENDING
-        assert told.events[-1]["data"]["status"] == "denied"
-        assert "started_at" not in told.invocation
+        assert words in recorded.result["model_facing_content"][0]["text"]
+        assert recorded.invocation["status"] == "denied"
+        assert recorded.event_types[-3:] == ENDING
+        assert recorded.events[-1]["data"]["status"] == "denied"
+        assert "started_at" not in recorded.invocation
     assert [each["behavior"] for each in denied.decisions] == ["deny"]
     assert [each["behavior"] for each in rejected.decisions] == ["ask", "deny"]
 
 
-@pytest.mark.requirement("AT-ACC-15")
 async def test_15_evidence_reconstructs_which_tool_ran_under_which_native_id_and_why_it_is_trusted(
     call, rule, sound_export
 ):
@@ -205,7 +207,7 @@ async def test_15_evidence_reconstructs_which_tool_ran_under_which_native_id_and
 
 
 @pytest.mark.requirement("AT-ACC-16", "AT-HOOK-15")
-async def test_16_policy_explains_why_a_tool_was_allowed_denied_deferred_or_waived(call, hook, rule, story):
+async def test_16_policy_explains_why_a_tool_was_allowed_denied_deferred_or_waived(call, hook, rule, call_records):
     tools = [scripted_tool(name) for name in ("read", "wipe", "deploy")]
     tools.append(scripted_tool("rare", should_defer=True))
     rules = [
@@ -218,10 +220,10 @@ async def test_16_policy_explains_why_a_tool_was_allowed_denied_deferred_or_waiv
     waiving = hook({"permission_result": "allow", "permission_reason": "it is release day"}, name="release")
     async with Runtime.open(tools=tools, rules=rules, hooks=[waiving], approve="wait") as rt:
         surface = await rt.surface()
-        allowed = await story(rt, await call(rt, "read", {}))
-        denied = await story(rt, await call(rt, "wipe", {}))
-        waived = await story(rt, await call(rt, "deploy", {}))
-        early = await story(rt, await call(rt, "rare", {}))
+        allowed = await call_records(rt, await call(rt, "read", {}))
+        denied = await call_records(rt, await call(rt, "wipe", {}))
+        waived = await call_records(rt, await call(rt, "deploy", {}))
+        early = await call_records(rt, await call(rt, "rare", {}))
     (reason,) = [each["reason"] for each in allowed.decisions]
     assert (reason["type"], reason["rule_ref"]) == ("rule", "reading-is-fine")
     (reason,) = [each["reason"] for each in denied.decisions]

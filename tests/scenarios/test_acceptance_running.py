@@ -29,9 +29,9 @@ def policy(**fields):
 
 @pytest.mark.requirement("AT-ACC-09", "AT-EXEC-06", "AT-PROG-02", "AT-PROG-11")
 async def test_09_a_long_call_emits_ordered_progress_and_reports_its_cancellation_support_truthfully(
-    allow, begun, call, records, story
+    allow, begun, call, records, call_records
 ):
-    go_on = threading.Event()
+    proceed = threading.Event()
 
     @tool
     async def bake(context: Context, loaves: int):
@@ -44,22 +44,22 @@ async def test_09_a_long_call_emits_ordered_progress_and_reports_its_cancellatio
 
     @tool
     def grind(context: Context) -> str:
-        """Grind in a thread that nobody can stop. Not for hurry."""
+        """Grind in a thread that cannot be stopped. Not for hurry."""
         context.progress("grinding")
-        go_on.wait(30)
+        proceed.wait(30)
         return "ground"
 
     async with Runtime.open(tools=[bake, grind], rules=allow) as rt:
         baking = asyncio.ensure_future(call(rt, "bake", {"loaves": 3}))
-        await _heard(rt, "cooling")
+        await _received(rt, "cooling")
         baker = await begun(rt)
         assert await rt.cancel(baker) is True
-        stopped = await story(rt, await baking)
+        stopped = await call_records(rt, await baking)
         grinding = asyncio.ensure_future(call(rt, "grind", {}))
-        grinder = await _heard(rt, "grinding")
+        grinder = await _received(rt, "grinding")
         assert await rt.cancel(grinder) is False
-        go_on.set()
-        finished = await story(rt, await grinding)
+        proceed.set()
+        finished = await call_records(rt, await grinding)
         profiles = await records(rt, "tool_execution_profile")
     assert [(each["sequence"], each["message"]) for each in stopped.progress] == [
         (1, "loaf 1"),
@@ -67,15 +67,15 @@ async def test_09_a_long_call_emits_ordered_progress_and_reports_its_cancellatio
         (3, "loaf 3"),
         (4, "cooling"),
     ]
-    assert stopped.told.count("progress") == 4
+    assert stopped.event_types.count("progress") == 4
     assert [(each["supports_cancel"], each["supports_progress"]) for each in profiles] == [(True, True), (False, True)]
     assert (stopped.result["status"], stopped.result["abort_reason"]) == ("canceled", "user_interruption")
-    assert stopped.told[-1] == "canceled"
-    assert (finished.result["status"], finished.told[-1]) == ("succeeded", "succeeded")
-    assert [name for name in finished.told if name.startswith("cancel")] == ["cancel_requested", "cancel_failed"]
+    assert stopped.event_types[-1] == "canceled"
+    assert (finished.result["status"], finished.event_types[-1]) == ("succeeded", "succeeded")
+    assert [name for name in finished.event_types if name.startswith("cancel")] == ["cancel_requested", "cancel_failed"]
 
 
-async def _heard(runtime, message):
+async def _received(runtime, message):
     """Wait for a message of progress, and give the id of the call it came from."""
     async for _, event in runtime.journal.events():
         if event.event_type == "tool.invocation.progress" and event.data.get("message") == message:
@@ -84,7 +84,7 @@ async def _heard(runtime, message):
 
 
 @pytest.mark.requirement("AT-ACC-10", "AT-SCHED-10", "AT-IFACE-18", "AT-EVT-09")
-async def test_10_parallel_read_tools_run_together_and_exclusive_write_tools_keep_their_order(allow, story):
+async def test_10_parallel_read_tools_run_together_and_exclusive_write_tools_keep_their_order(allow, call_records):
     inside, meetings, written = set(), [], []
     both_read = asyncio.Event()
 
@@ -114,18 +114,18 @@ async def test_10_parallel_read_tools_run_together_and_exclusive_write_tools_kee
         surface = await rt.surface()
         calls = [ToolCall(name=name, arguments={"n": n}) for name, n in order]
         results = await rt.batch(calls, surface=surface)
-        told = [await story(rt, result) for result in results]
+        recorded = [await call_records(rt, result) for result in results]
     assert [result.structured_content for result in results] == [0, 1, 2, 3, 4]
     assert meetings[0] == {0, 1}
     assert meetings[2:] == [{2}, {3}, {4}]
     assert written == [2, 3, 4]
-    for earlier, later in pairwise(told[2:]):
+    for earlier, later in pairwise(recorded[2:]):
         assert earlier.invocation["ended_at"] <= later.invocation["started_at"]
         assert "queued" in later.moves[: later.moves.index("running")]
 
 
 @pytest.mark.requirement("AT-ACC-11", "AT-SCHED-17", "AT-SCHED-18", "AT-RES-07", "AT-PIPE-15")
-async def test_11_a_sibling_failure_cancels_dependent_tools_which_get_synthetic_results(allow, story):
+async def test_11_a_sibling_failure_cancels_dependent_tools_which_get_synthetic_results(allow, call_records):
     ran = []
 
     @tool(concurrency_safe=True)
@@ -147,14 +147,14 @@ async def test_11_a_sibling_failure_cancels_dependent_tools_which_get_synthetic_
         results = await rt.batch(
             calls, surface=surface, policy=policy(sibling_failure_policy=SiblingFailurePolicy.CANCEL_DEPENDENT)
         )
-        told = [await story(rt, result) for result in results]
+        recorded = [await call_records(rt, result) for result in results]
     assert ran == [3]
     assert [result.status.value for result in results] == ["failed", "synthetic_error", "synthetic_error", "succeeded"]
-    for dependent in told[1:3]:
+    for dependent in recorded[1:3]:
         failure = dependent.result["error"]
         assert (failure["error_class"], dependent.result["abort_reason"]) == ("sibling_canceled", "sibling_error")
         assert failure["retry"]["caused_by_sibling"] is True
-        assert (dependent.invocation["status"], dependent.told[-1]) == ("canceled", "canceled")
+        assert (dependent.invocation["status"], dependent.event_types[-1]) == ("canceled", "canceled")
         assert "started_at" not in dependent.invocation
 
 
@@ -171,9 +171,8 @@ NATIVE = {
 }
 
 
-@pytest.mark.requirement("AT-ACC-17")
 @pytest.mark.parametrize("kind", NATIVE, ids=str)
-async def test_17_tools_of_six_kinds_keep_their_native_ids(kind, allow, call, records, story):
+async def test_17_tools_of_six_kinds_keep_their_native_ids(kind, allow, call, records, call_records):
     mapping, of_the_run = NATIVE[kind]
     source = mapping.__struct_config__.tag
 
@@ -184,7 +183,7 @@ async def test_17_tools_of_six_kinds_keep_their_native_ids(kind, allow, call, re
     plain = scripted_tool("portable_name", run, classifier_input="input")
     native = replace(plain.declaration, tool_kind=kind, external_mappings=(mapping,))
     async with Runtime.open(tools=[dataclasses.replace(plain, declaration=native)], rules=allow) as rt:
-        told = await story(rt, await call(rt, "portable_name", {}, native_call_id="native-1"))
+        recorded = await call_records(rt, await call(rt, "portable_name", {}, native_call_id="native-1"))
         (declaration,) = await records(rt, "tool_declaration")
     (declared,) = declaration["external_mappings"]
     assert declared["source"] == source
@@ -196,6 +195,6 @@ async def test_17_tools_of_six_kinds_keep_their_native_ids(kind, allow, call, re
             if (value := getattr(mapping, name)) and isinstance(value, str)
         }.items()
     )
-    assert told.invocation["native_call_id"] == "native-1"
-    (found,) = told.invocation["external_mappings"]
+    assert recorded.invocation["native_call_id"] == "native-1"
+    (found,) = recorded.invocation["external_mappings"]
     assert found.items() >= {"source": source, **of_the_run}.items()

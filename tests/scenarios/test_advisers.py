@@ -1,4 +1,4 @@
-"""Classifiers and policy engines: heard, recorded, and never above a rule."""
+"""Classifiers and policy engines: their votes count, are recorded, and never outrank a rule."""
 
 import asyncio
 
@@ -33,12 +33,12 @@ def adviser(answer, **options):
 
 
 @pytest.mark.requirement("AT-PERM-24")
-async def test_an_opinion_is_recorded_with_the_decision_it_went_into(call, story):
+async def test_an_opinion_is_recorded_with_the_decision_it_went_into(call, call_records):
     judge = Judge(Advice(behavior=Behavior.ALLOW, confidence=0.9, reason="small amounts are fine"))
     async with Runtime.open(tools=[pay], advisers=[adviser(judge, authority=APPROVE)]) as rt:
-        told = await story(rt, await call(rt, "pay", {"amount": 5, "key": "s3cret-key"}))
-    assert told.result["status"] == "succeeded"
-    (decision,) = told.decisions
+        recorded = await call_records(rt, await call(rt, "pay", {"amount": 5, "key": "s3cret-key"}))
+    assert recorded.result["status"] == "succeeded"
+    (decision,) = recorded.decisions
     assert decision["behavior"] == "allow"
     assert decision["reason"]["details"]["opinions"][0]["ref"] == "advisers/test"
     assert judge.asked[0].input == {"amount": 5, "key": "[redacted]"}

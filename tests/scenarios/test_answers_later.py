@@ -1,4 +1,4 @@
-"""A tool that answers later: its call waits as a row, and goes on with the answer, whoever brings it and wherever."""
+"""A tool that answers later: its call waits as a row, and continues with the answer, in whichever process it arrives."""
 
 import asyncio
 import dataclasses
@@ -7,11 +7,12 @@ import json
 from collections import deque
 
 import pytest
+from starting import begin
 
 from agenttool import ConfigError, Runtime
 from agenttool.codec import write
+from agenttool.durable import recovery
 from agenttool.errors import CredentialMissing, ToolFailure
-from agenttool.pipeline import recovery
 from agenttool.ports.deferred import DEFERRED, AnswerStatus, Prompt, PromptKind, PromptOutcome, ReplyOutcome
 from agenttool.records import ErrorClass, InvocationStatus, ToolError
 from agenttool.results.failure import guided
@@ -19,7 +20,7 @@ from agenttool.testing.fakes import scripted_tool
 
 
 class Answers:
-    """The other side: remembers what it was sent and told, and answers when a test says so."""
+    """The other side: records what it was sent, and answers when a test asks it to."""
 
     async def may_resend(self, invocation_id):
         return True
@@ -121,12 +122,12 @@ async def test_a_result_that_arrives_after_a_restart_does_not_contain_the_creden
     store, repeated = f"sqlite:{tmp_path}/state.db", answer(f"done with {TOKEN}")
     tool = far.tool(required_credentials=("github",))
     async with opened(store, tool, credentials={"github": fetch}) as rt:
-        started = await rt.start("ask", {}, surface=await rt.surface())
+        started = await begin(rt, "ask", {}, surface=await rt.surface())
     if not has_token:
         vault.clear()
     async with opened(store, tool, credentials={"github": fetch}) as rt:
         assert await rt.deferred.deliver(started.invocation_id, repeated) is AnswerStatus.ACCEPTED
-        result = await rt.wait(started.invocation_id)
+        result = await rt.calls.get(started.invocation_id).result()
         records = [write(record).decode() async for record in rt.journal.export()]
     if has_token:
         assert result.text == "done with [redacted]"
@@ -139,16 +140,16 @@ async def test_a_result_that_arrives_after_a_restart_does_not_contain_the_creden
 async def test_a_started_call_is_a_row_until_its_answer_comes(store, opened):
     far = Answers()
     async with opened(store, far) as rt:
-        invocation = await rt.start("ask", {"n": 1}, surface=await rt.surface())
+        invocation = await begin(rt, "ask", {"n": 1}, surface=await rt.surface())
         assert invocation.status is InvocationStatus.RUNNING
         assert invocation == await rt.journal.invocation(invocation.invocation_id)
-        assert rt.open_calls() == ()
-        assert await rt.wait(invocation.invocation_id, within_s=0.01) is None
+        assert rt.calls.open_ids() == ()
+        assert await rt.calls.get(invocation.invocation_id).result(within_s=0.01) is None
         assert await rt.deferred.deliver(invocation.invocation_id, answer("done")) is AnswerStatus.ACCEPTED
-        result = await rt.wait(invocation.invocation_id)
+        result = await rt.calls.get(invocation.invocation_id).result()
         assert (result.invocation_id, result.content[0].text) == (invocation.invocation_id, "done")
-        told = await rt.journal.invocation(invocation.invocation_id)
-        assert told.status is InvocationStatus.SUCCEEDED
+        recorded = await rt.journal.invocation(invocation.invocation_id)
+        assert recorded.status is InvocationStatus.SUCCEEDED
 
 
 async def test_an_answer_may_come_before_the_acknowledgement(store, opened):
@@ -162,8 +163,8 @@ async def test_an_answer_may_come_before_the_acknowledgement(store, opened):
         far.on_send = answer_first
         surface = await rt.surface()
         assert (await rt.call("ask", {}, surface=surface)).content[0].text == "quick"
-        started = await rt.start("ask", {}, surface=surface)
-        assert (await rt.wait(started.invocation_id)).content[0].text == "quick"
+        started = await begin(rt, "ask", {}, surface=surface)
+        assert (await rt.calls.get(started.invocation_id).result()).content[0].text == "quick"
 
 
 async def test_an_answer_counts_even_if_the_acknowledgement_never_came(store, opened):
@@ -171,24 +172,24 @@ async def test_an_answer_counts_even_if_the_acknowledgement_never_came(store, op
     async with opened(store, far) as rt:
 
         async def answer_then_fail(job):
-            await rt.deferred.deliver(job.invocation_id, answer("heard all the same"))
+            await rt.deferred.deliver(job.invocation_id, answer("received all the same"))
             raise ConnectionError("cut")
 
         far.on_send = answer_then_fail
         result = await rt.call("ask", {}, surface=await rt.surface())
-        assert result.content[0].text == "heard all the same"
+        assert result.content[0].text == "received all the same"
 
 
 async def test_a_failure_is_an_answer_too(store, opened):
     far = Answers()
     async with opened(store, far) as rt:
-        started = await rt.start("ask", {}, surface=await rt.surface())
+        started = await begin(rt, "ask", {}, surface=await rt.surface())
         await rt.deferred.deliver(started.invocation_id, b'{"error": "no such bed"}')
-        result = await rt.wait(started.invocation_id)
+        result = await rt.calls.get(started.invocation_id).result()
         assert (result.error.error_class, result.error.message) == (ErrorClass.EXECUTION_FAILED, "no such bed")
 
 
-async def test_a_stranger_s_answer_is_nobody_s(store, opened):
+async def test_a_stranger_s_answer_settles_no_call(store, opened):
     async with opened(store, Answers()) as rt:
         assert await rt.deferred.deliver("inv_" + "0" * 32, answer("?")) is AnswerStatus.UNKNOWN
 
@@ -199,12 +200,12 @@ async def test_a_call_whose_answer_is_overdue_ends_as_timed_out(store, opened, s
     async with opened(store, far) as rt:
         surface = await rt.surface()
         if started:
-            invocation = await rt.start("ask", {}, surface=surface)
-            result = await rt.wait(invocation.invocation_id)
+            invocation = await begin(rt, "ask", {}, surface=surface)
+            result = await rt.calls.get(invocation.invocation_id).result()
         else:
             result = await rt.call("ask", {}, surface=surface)
         assert result.error.error_class is ErrorClass.TIMEOUT
-        assert far.withdrawn == [(result.invocation_id, rt.thread.thread_id)]
+        assert far.withdrawn == [(result.invocation_id, rt.calls.thread.thread_id)]
         assert await rt.deferred.deliver(result.invocation_id, answer("too late")) is not AnswerStatus.ACCEPTED
         assert (await rt.journal.result(result.invocation_id)).error.error_class is ErrorClass.TIMEOUT
 
@@ -216,19 +217,19 @@ async def test_a_call_that_waits_can_be_canceled(store, opened, started):
         surface = await rt.surface()
         calling = None
         if started:
-            invocation_id = (await rt.start("ask", {}, surface=surface)).invocation_id
+            invocation_id = (await begin(rt, "ask", {}, surface=surface)).invocation_id
         else:
             calling = asyncio.ensure_future(rt.call("ask", {}, surface=surface))
             invocation_id = (await one_waiting(rt)).invocation_id
         assert await rt.cancel(invocation_id)
-        result = await rt.wait(invocation_id)
+        result = await rt.calls.get(invocation_id).result()
         assert result.error.error_class is ErrorClass.CANCELED
         assert calling is None or await calling == result
-        assert far.withdrawn == [(invocation_id, rt.thread.thread_id)]
+        assert far.withdrawn == [(invocation_id, rt.calls.thread.thread_id)]
         assert not await rt.cancel(invocation_id)
 
 
-async def test_waiting_calls_are_in_nobody_s_way(store, opened):
+async def test_waiting_calls_delay_no_other_call(store, opened):
     far = Answers()
     async with opened(store, far, scripted_tool("pay")) as rt:
         surface = await rt.surface()
@@ -239,7 +240,7 @@ async def test_waiting_calls_are_in_nobody_s_way(store, opened):
         assert (await calling).error is None
 
 
-async def test_what_was_refused_is_told_and_not_withdrawn(store, opened):
+async def test_what_was_refused_is_reported_and_not_withdrawn(store, opened):
     far = Answers()
     async with opened(store, far) as rt:
 
@@ -256,12 +257,12 @@ async def test_what_was_refused_is_told_and_not_withdrawn(store, opened):
 
 @pytest.mark.requirement("AT-INV-12")
 @pytest.mark.parametrize("started", [True, False])
-async def test_a_call_that_needs_a_choice_is_answered_once_and_goes_on(store, opened, started):
+async def test_a_call_that_needs_a_choice_is_answered_once_and_continues(store, opened, started):
     far = Answers()
     async with opened(store, far) as rt:
         surface = await rt.surface()
         if started:
-            await rt.start("ask", {}, surface=surface)
+            await begin(rt, "ask", {}, surface=surface)
         calling = None if started else asyncio.ensure_future(rt.call("ask", {}, surface=surface))
         waiting = await one_waiting(rt)
         unique = waiting.invocation_id.partition("_")[2]
@@ -287,7 +288,7 @@ async def test_a_call_that_needs_a_choice_is_answered_once_and_goes_on(store, op
         assert await rt.prompts.list() == ()
         assert (await rt.journal.invocation(waiting.invocation_id)).status is InvocationStatus.RUNNING
         await rt.deferred.deliver(waiting.invocation_id, answer("closed"))
-        result = await rt.wait(waiting.invocation_id)
+        result = await rt.calls.get(waiting.invocation_id).result()
         assert result.content[0].text == "closed"
         assert calling is None or await calling == result
         assert await rt.deferred.ask(prompt, 9) is PromptOutcome.NOT_AWAITED
@@ -297,7 +298,7 @@ async def test_a_call_that_needs_a_choice_is_answered_once_and_goes_on(store, op
 async def test_a_prompt_goes_when_its_call_ends(store, opened):
     far = Answers()
     async with opened(store, far) as rt:
-        started = await rt.start("ask", {}, surface=await rt.surface())
+        started = await begin(rt, "ask", {}, surface=await rt.surface())
         unique = started.invocation_id.partition("_")[2]
         await rt.deferred.ask(
             Prompt(
@@ -315,7 +316,7 @@ async def test_a_prompt_goes_when_its_call_ends(store, opened):
         )
         assert not (await rt.prompts.choose(f"prm_{unique}-1", 0)).is_taken
         await rt.deferred.deliver(started.invocation_id, answer("ok"))
-        await rt.wait(started.invocation_id)
+        await rt.calls.get(started.invocation_id).result()
         assert await rt._core.durability.documents.get("prompt", started.invocation_id) is None
 
 
@@ -325,14 +326,14 @@ async def test_a_runtime_that_closes_leaves_what_waits_to_the_next(tmp_path, ope
         surface = await rt.surface()
         calling = asyncio.ensure_future(rt.call("ask", {"n": 1}, surface=surface))
         attached = (await one_waiting(rt)).invocation_id
-        left = (await rt.start("ask", {"n": 2}, surface=surface)).invocation_id
+        left = (await begin(rt, "ask", {"n": 2}, surface=surface)).invocation_id
     assert (await calling).error.error_class is ErrorClass.CANCELED
     assert far.withdrawn == []
     async with opened(store, far) as rt:
         assert [each.invocation_id for each in await rt.deferred.list()] == [attached, left]
         for each in (attached, left):
             assert await rt.deferred.deliver(each, answer("after all")) is AnswerStatus.ACCEPTED
-            assert (await rt.wait(each)).content[0].text == "after all"
+            assert (await rt.calls.get(each).result()).content[0].text == "after all"
     assert len(far.sent) == 2
 
 
@@ -344,9 +345,9 @@ async def test_another_process_brings_the_answer(tmp_path, opened):
         attached = (await one_waiting(there)).invocation_id
         assert await stranger.deferred.deliver(attached, answer("from afar")) is AnswerStatus.ACCEPTED
         assert (await calling).content[0].text == "from afar"
-        left = (await here.start("ask", {}, surface=surface)).invocation_id
+        left = (await begin(here, "ask", {}, surface=surface)).invocation_id
         assert await stranger.deferred.deliver(left, answer("again")) is AnswerStatus.ACCEPTED
-        assert (await here.wait(left)).content[0].text == "again"
+        assert (await here.calls.get(left).result()).content[0].text == "again"
         assert await there.deferred.deliver(left, answer("no")) is AnswerStatus.ANSWERED
 
 
@@ -354,10 +355,10 @@ async def test_in_memory_what_waits_ends_with_the_runtime(opened):
     far = Answers()
     rt = opened("memory:", far)
     async with rt:
-        left = (await rt.start("ask", {}, surface=await rt.surface())).invocation_id
+        left = (await begin(rt, "ask", {}, surface=await rt.surface())).invocation_id
     result = await rt.journal.result(left)
     assert (result.error.error_class, result.error.abort_reason) == (ErrorClass.CANCELED, "runtime_shutdown")
-    assert far.withdrawn == [(left, rt.thread.thread_id)]
+    assert far.withdrawn == [(left, rt.calls.thread.thread_id)]
 
 
 async def test_no_object_of_a_call_that_was_left_stays_behind(tmp_path, opened):
@@ -366,11 +367,11 @@ async def test_no_object_of_a_call_that_was_left_stays_behind(tmp_path, opened):
     async with opened(f"sqlite:{tmp_path}/state.db", far) as rt:
         surface = await rt.surface()
         for _ in range(20):
-            await rt.start("ask", {}, surface=surface)
+            await begin(rt, "ask", {}, surface=surface)
         gc.collect()
         before = len(gc.get_objects())
         for _ in range(300):
-            await rt.start("ask", {}, surface=surface)
+            await begin(rt, "ask", {}, surface=surface)
         gc.collect()
         assert len(gc.get_objects()) - before < 300
         assert len(await rt.deferred.list()) == 320
@@ -379,21 +380,19 @@ async def test_no_object_of_a_call_that_was_left_stays_behind(tmp_path, opened):
 async def test_a_call_that_has_a_name_is_started_once(store, opened):
     far = Answers()
     async with opened(store, far) as rt:
-        name = rt.new_invocation_id()
+        name = rt.calls.new_id()
         surface = await rt.surface()
-        started = [await rt.start("ask", {"n": 1}, surface=surface, invocation_id=name) for _ in range(2)]
+        started = [await begin(rt, "ask", {"n": 1}, surface=surface, invocation_id=name) for _ in range(2)]
         assert [call.invocation_id for call in started] == [name, name]
         assert len(far.sent) == 1
         for other in ("inv_1", 5):
-            with pytest.raises(ConfigError, match=r"is not an id of new_invocation_id\(\)"):
-                await rt.start("ask", {"n": 1}, surface=surface, invocation_id=other)
+            with pytest.raises(ConfigError, match=r"is not an id of rt.calls.new_id\(\)"):
+                await begin(rt, "ask", {"n": 1}, surface=surface, invocation_id=other)
 
 
 @pytest.mark.parametrize("looks", ["itself", "another"])
 @pytest.mark.slow
-async def test_a_call_that_is_left_while_somebody_looks_for_orphans_goes_on_waiting(
-    tmp_path, opened, looks, monkeypatch
-):
+async def test_a_call_that_is_left_during_a_recovery_continues_to_wait(tmp_path, opened, looks, monkeypatch):
     far, place, acknowledged = Answers(within_s=3600), f"sqlite:{tmp_path}/state.db", asyncio.Event()
 
     async def send(job):
@@ -405,7 +404,7 @@ async def test_a_call_that_is_left_while_somebody_looks_for_orphans_goes_on_wait
         rt._agent.recovery._task.cancel()  # it is so busy that it does not come to say that it lives
         other._agent.recovery._task.cancel()
         looking = rt if looks == "itself" else other
-        starting = asyncio.ensure_future(rt.start("ask", {"n": 1}, surface=await rt.surface()))
+        starting = asyncio.ensure_future(begin(rt, "ask", {"n": 1}, surface=await rt.surface()))
         calls, really_due = looking._core.durability.checkpoints, looking._core.durability.checkpoints.due
         async with asyncio.timeout(60):
             while not await really_due(now=rt._core.clock.moment(), limit=9):  # noqa: ASYNC110 -- until it passes for dead
@@ -427,6 +426,6 @@ async def test_a_call_that_is_left_while_somebody_looks_for_orphans_goes_on_wait
             [invocation.invocation_id],
         )
         assert await other.deferred.deliver(invocation.invocation_id, answer("there")) is AnswerStatus.ACCEPTED
-        result = await other.wait(invocation.invocation_id, within_s=60)
+        result = await other.calls.get(invocation.invocation_id).result(within_s=60)
         assert (result.error, result.content[0].text) == (None, "there")
         assert len(far.sent) == 1

@@ -4,9 +4,11 @@ import asyncio
 import logging
 
 import pytest
+from starting import begin
 
 from agenttool import ConfigError, Context, Runtime, ToolCall, sync, tool
 from agenttool.policy.approvals import Allow, Deny, Edit, Remember
+from agenttool.records import PermissionDecision
 
 
 @tool
@@ -23,7 +25,7 @@ async def pay_two(context: Context) -> str:
 BILL = {"to": "ada", "amount": 5}
 
 
-def told(result):
+def recorded(result):
     return result.error.message if result.is_error else result.value
 
 
@@ -49,7 +51,7 @@ async def test_a_plain_function_may_allow(answer):
     seen = []
     result, decision = await run(lambda question: seen.append((question.tool_name, question.shown)) or answer)
     assert seen == [("local.pay", BILL)]
-    assert told(result) == "ada 5"
+    assert recorded(result) == "ada 5"
     assert (
         decision.reason.details["approver"]["claim"] == "the function test_a_plain_function_may_allow.<locals>.<lambda>"
     )
@@ -71,7 +73,7 @@ async def test_a_function_may_remember_its_answer_for_the_session_or_in_the_stor
 
     for _ in range(2):
         async with Runtime.open(tools=[pay], approve=remember, store=f"sqlite:{tmp_path}/calls.db") as rt:
-            assert [told(await rt.call("pay", BILL)) for _ in range(2)] == ["ada 5", "ada 5"]
+            assert [recorded(await rt.call("pay", BILL)) for _ in range(2)] == ["ada 5", "ada 5"]
     assert len(seen) == asked_in_all
 
 
@@ -81,7 +83,7 @@ async def test_a_coroutine_function_may_edit_and_what_it_wrote_runs():
         return Edit({**question.shown, "amount": 1})
 
     result, decision = await run(cheaper)
-    assert told(result) == "ada 1"
+    assert recorded(result) == "ada 1"
     assert decision.user_modified is True
 
 
@@ -108,14 +110,14 @@ async def test_nested_calls_and_batches_ask_the_approver_too():
     ) as rt:
         nested = await rt.call("pay_two", {})
         batch = await rt.batch([ToolCall("pay", BILL), ToolCall("pay", {"to": "bob", "amount": 2})])
-        started = await rt.start("pay", BILL)
-        assert (await rt.wait(started.invocation_id)).value == "ada 5"
+        started = await begin(rt, "pay", BILL)
+        assert (await rt.calls.get(started.invocation_id).result()).value == "ada 5"
     assert nested.value == "succeeded, succeeded"
     assert [each.value for each in batch] == ["ada 5", "bob 2"]
     assert len(seen) == 5
 
 
-async def test_the_first_answer_stands_whoever_gives_it():
+async def test_the_first_answer_stands_from_any_approver():
     never = asyncio.Event()
 
     async def slow(question):
@@ -128,38 +130,61 @@ async def test_the_first_answer_stands_whoever_gives_it():
         assert (await calling).value == "ada 5"
 
 
-async def test_without_an_approver_and_a_durable_store_a_call_is_denied_at_once_with_what_would_change_that():
+async def remedies_of(rt, result):
+    """Return the lines that the decision about a denied call has for the developer."""
+    records = [each async for each in rt.journal.export()]
+    (decision,) = [each for each in records if isinstance(each, PermissionDecision)]
+    assert decision.invocation_id == result.invocation_id
+    return decision.reason.details["remedies"].splitlines()
+
+
+def written(lines):
+    """Return lines without their comments."""
+    return [line.partition("#")[0].strip() for line in lines]
+
+
+async def test_without_an_approver_and_a_durable_store_a_call_is_denied_at_once_and_the_log_has_the_remedies(caplog):
     async with Runtime.open(tools=[pay]) as rt:
         result = await rt.call("pay", BILL)
         assert await rt.approvals.list() == ()
+        lines = await remedies_of(rt, result)
     assert (result.status, result.error.error_class) == ("denied", "permission_denied")
-    first, *lines = result.error.message.splitlines()
-    assert first.startswith("no approver is available: ")
-    assert [line.partition("#")[0].strip() for line in lines] == [
+    assert written(lines) == [
         "@tool(read_only=True)",
         'rules=[{"behavior": "allow", "tool": "local.pay"}]',
         "approve=ask",
     ]
+    (record,) = caplog.records
+    first, *logged = record.getMessage().splitlines()
+    assert first.startswith("local.pay was denied: no approver is available: ")
+    assert written(logged) == written(lines)
+
+
+async def test_a_denial_does_not_show_the_model_how_to_avoid_an_approval():
+    async with Runtime.open(tools=[pay]) as rt:
+        result = await rt.call("pay", BILL)
+    assert result.error.message == "no approver is available: the tool may change or destroy data"
+    shown = "".join(each.text for each in result.model_facing_content)
+    assert all(each not in shown for each in ("read_only", "rules=", "[[rules]]", "approve="))
 
 
 IN_FILE = ["@tool(read_only=True)", "[[rules]]", 'behavior = "allow"', 'tool = "local.pay"']
 
 
 @pytest.mark.parametrize(
-    ("options", "written", "last"),
+    ("options", "text", "last"),
     [
         ({}, "", ["[store]", 'url = "sqlite:agenttool.db"']),
         ({}, "[permissions]\ninteractive = false", ["[permissions]", "interactive = true"]),
         ({"approve": "deny"}, "", ["approve=ask"]),
     ],
 )
-async def test_a_denial_under_a_settings_file_shows_lines_of_that_file(tmp_path, options, written, last):
+async def test_a_denial_under_a_settings_file_shows_lines_of_that_file(tmp_path, options, text, last):
     file = tmp_path / "mine.toml"
-    file.write_text(written)
+    file.write_text(text)
     async with Runtime.open(tools=[pay], config=file, **options) as rt:
-        result = await rt.call("pay", BILL)
-    lines = result.error.message.splitlines()[1:]
-    assert [line.partition("#")[0].strip() for line in lines] == [*IN_FILE, *last]
+        lines = await remedies_of(rt, await rt.call("pay", BILL))
+    assert written(lines) == [*IN_FILE, *last]
     assert "mine.toml" in lines[1]
 
 
@@ -177,12 +202,12 @@ async def test_a_durable_store_waits_and_the_log_has_the_command_that_answers(tm
 
 async def test_a_call_of_a_closed_process_is_asked_about_by_the_approver_of_the_next(tmp_path):
     async with Runtime.open(tools=[pay], store=str(tmp_path / "calls.db"), approve="wait") as rt:
-        started = await rt.start("pay", BILL)
+        started = await begin(rt, "pay", BILL)
         assert started.status == "awaiting_approval"
     async with Runtime.open(
         tools=[pay], store=str(tmp_path / "calls.db"), approve=lambda _: Edit({"to": "bob", "amount": 2})
     ) as rt:
-        result = await rt.wait(started.invocation_id, 30)
+        result = await rt.calls.get(started.invocation_id).result(30)
     assert result.value == "bob 2"
 
 

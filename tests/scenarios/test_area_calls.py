@@ -22,28 +22,28 @@ STAGES = ("model_input", "observable_input", "permission_input", "call_input")
 
 
 @pytest.mark.requirement("AT-INV-02", "AT-INV-04")
-async def test_an_invocation_names_who_asked_where_and_by_which_native_id(allow, story):
+async def test_an_invocation_names_who_asked_where_and_by_which_native_id(allow, call_records):
     async with Runtime.open(tools=[scripted_tool("probe")], rules=allow, approve="wait") as rt:
         surface = await rt.surface()
-        told = [
-            await story(rt, await rt.call("probe", {}, surface=surface, actor_ref=actor, native_call_id=native))
+        recorded = [
+            await call_records(rt, await rt.call("probe", {}, surface=surface, actor_ref=actor, native_call_id=native))
             for actor, native in (("user:ada", "call_1"), ("agent:planner", "call_2"))
         ]
-    asked = [(each.invocation["actor_ref"], each.invocation["native_call_id"]) for each in told]
+    asked = [(each.invocation["actor_ref"], each.invocation["native_call_id"]) for each in recorded]
     assert asked == [("user:ada", "call_1"), ("agent:planner", "call_2")]
-    assert {each.invocation["surface_id"] for each in told} == {surface.surface_id}
+    assert {each.invocation["surface_id"] for each in recorded} == {surface.surface_id}
 
 
 @pytest.mark.requirement("AT-INV-03")
-async def test_even_a_plain_invocation_tells_all_four_inputs(allow, call, story):
+async def test_even_a_plain_invocation_states_all_four_inputs(allow, call, call_records):
     async with Runtime.open(tools=[scripted_tool("probe")], rules=allow, approve="wait") as rt:
-        told = await story(rt, await call(rt, "probe", {"n": 1}))
+        recorded = await call_records(rt, await call(rt, "probe", {"n": 1}))
     for stage in STAGES:
-        assert told.invocation[stage] == {"n": 1}
+        assert recorded.invocation[stage] == {"n": 1}
 
 
 @pytest.mark.requirement("AT-INV-03")
-async def test_all_four_inputs_are_told_without_their_secrets_and_each_is_a_value_of_its_own(allow, call):
+async def test_all_four_inputs_are_reported_without_their_secrets_and_each_is_a_value_of_its_own(allow, call):
     @tool
     async def login(user: str, password: Annotated[str, Sensitive]) -> str:
         """Log in. Not for services."""
@@ -52,16 +52,16 @@ async def test_all_four_inputs_are_told_without_their_secrets_and_each_is_a_valu
     async with Runtime.open(tools=[login], rules=allow, approve="wait") as rt:
         result = await call(rt, "login", {"user": "ada", "password": "correct horse"})
         invocation = await rt.journal.invocation(result.invocation_id)
-    told = [getattr(invocation, stage) for stage in STAGES]
-    assert told == [{"user": "ada", "password": "[redacted]"}] * 4
-    assert len({id(each) for each in told}) == 4
+    recorded = [getattr(invocation, stage) for stage in STAGES]
+    assert recorded == [{"user": "ada", "password": "[redacted]"}] * 4
+    assert len({id(each) for each in recorded}) == 4
 
 
 @pytest.mark.requirement("AT-INV-03")
-async def test_a_call_that_never_ran_has_no_input_that_ran(call, rule, story):
+async def test_a_call_that_never_ran_has_no_input_that_ran(call, rule, call_records):
     async with Runtime.open(tools=[scripted_tool("probe")], rules=[rule("deny", "*")], approve="wait") as rt:
-        told = await story(rt, await call(rt, "probe", {"n": 1}))
-    assert [stage for stage in STAGES if stage in told.invocation] == list(STAGES[:3])
+        recorded = await call_records(rt, await call(rt, "probe", {"n": 1}))
+    assert [stage for stage in STAGES if stage in recorded.invocation] == list(STAGES[:3])
 
 
 @pytest.mark.requirement("AT-IO-13")
@@ -73,17 +73,21 @@ async def test_a_call_that_never_ran_has_no_input_that_ran(call, rule, story):
     ],
     ids=["numbers and escapes", "order"],
 )  # fmt: skip
-async def test_the_models_input_is_kept_as_it_came(allow, call, changed, story, raw, wanted):
+async def test_the_models_input_is_stored_as_it_came(allow, call, changed, call_records, raw, wanted):
     probe = dataclasses.replace(scripted_tool("probe"), normalize=lambda arguments: {**arguments, "added": True})
     async with Runtime.open(tools=[probe], rules=allow, approve="wait") as rt:
-        told = await story(rt, await call(rt, "probe", raw))
-    kept = told.invocation["model_input"]
-    assert (kept, list(kept), type(kept[next(iter(kept))])) == (wanted, list(wanted), type(wanted[next(iter(wanted))]))
+        recorded = await call_records(rt, await call(rt, "probe", raw))
+    retained = recorded.invocation["model_input"]
+    assert (retained, list(retained), type(retained[next(iter(retained))])) == (
+        wanted,
+        list(wanted),
+        type(wanted[next(iter(wanted))]),
+    )
     assert probe.executor.inputs == [{**wanted, "added": True}]
 
 
 @pytest.mark.requirement("AT-INV-14", "AT-INV-15")
-async def test_an_invocation_outlives_its_bytes_its_refusal_and_its_failing_sibling(bench, changed, rule, story):
+async def test_an_invocation_outlives_its_bytes_its_refusal_and_its_failing_sibling(bench, changed, rule, call_records):
     async def deliver(job):
         ref = Ref(id="art_1", uri="file:///report", digest="sha256:" + "0" * 64)
         return NativeOutput(value="x" * 50_000, artifact_refs=(ref,), resource_refs=(ref,))
@@ -105,9 +109,9 @@ async def test_an_invocation_outlives_its_bytes_its_refusal_and_its_failing_sibl
         results = [await rt.call(name, {}, surface=surface) for name in ("withheld", "large", "denied")]
         pair = [ToolCall(name="fail", arguments={}), ToolCall(name="dependent", arguments={}, depends_on=(0,))]
         results.append((await rt.batch(pair, surface=surface, policy=policy))[1])
-        before = [await story(rt, result) for result in results]
+        before = [await call_records(rt, result) for result in results]
         bench.payloads.drop(before[1].persistence[0]["persisted_ref"]["digest"])
-        after = [await story(rt, result) for result in results]
+        after = [await call_records(rt, result) for result in results]
         found = [await rt.journal.invocation(result.invocation_id) for result in results]
     assert after == before
     assert [each.status.value for each in found] == ["succeeded", "succeeded", "denied", "canceled"]
@@ -120,17 +124,17 @@ async def test_an_invocation_outlives_its_bytes_its_refusal_and_its_failing_sibl
 
 
 @pytest.mark.requirement("AT-IFACE-08")
-async def test_an_input_that_does_not_fit_is_refused_before_anybody_is_asked(call, story):
+async def test_an_input_that_does_not_fit_is_refused_before_an_approver_is_asked(call, call_records):
     @tool(approval_required=True)
     async def pay(amount: int) -> str:
         """Pay. Not for refunds."""
         return "paid"
 
     async with Runtime.open(tools=[pay], approve="wait") as rt:
-        told = await story(rt, await call(rt, "pay", {"amount": "much"}))
+        recorded = await call_records(rt, await call(rt, "pay", {"amount": "much"}))
         assert await rt.approvals.list() == ()
-    assert "permission.requested" not in told.told
-    assert told.result["error"]["error_class"] == "schema_validation_failed"
+    assert "permission.requested" not in recorded.event_types
+    assert recorded.result["error"]["error_class"] == "schema_validation_failed"
 
 
 @pytest.mark.requirement("AT-PERM-02", "AT-PERM-10")
@@ -154,8 +158,8 @@ async def test_a_profile_has_a_listed_risk_and_keeps_its_hints(changed, sound_ex
 
 @pytest.mark.requirement("AT-PERM-28")
 @pytest.mark.parametrize("given_by", ["a person", "a rule that ends"])
-async def test_a_permission_that_expires_in_the_queue_is_decided_anew(
-    bench, begun, rule, asked_questions, story, given_by
+async def test_a_permission_that_expires_in_the_queue_is_decided_again(
+    bench, begun, rule, asked_questions, call_records, given_by
 ):
     release = asyncio.Event()
 
@@ -182,11 +186,11 @@ async def test_a_permission_that_expires_in_the_queue_is_decided_anew(
         asked_again = await rt.approvals.list()
         assert probe.executor.inputs == []
         await rt.approvals.decide(asked_again[0].approval_id, "allow")
-        told = await story(rt, await calling)
-    assert (told.result["status"], len(probe.executor.inputs)) == ("succeeded", 1)
+        recorded = await call_records(rt, await calling)
+    assert (recorded.result["status"], len(probe.executor.inputs)) == ("succeeded", 1)
     before = ["ask", "allow"] if given_by == "a person" else ["allow"]
-    assert [each["behavior"] for each in told.decisions] == [*before, "ask", "allow"]
-    assert told.decisions[-2]["decided_at"] > told.decisions[0]["decided_at"]
+    assert [each["behavior"] for each in recorded.decisions] == [*before, "ask", "allow"]
+    assert recorded.decisions[-2]["decided_at"] > recorded.decisions[0]["decided_at"]
 
 
 @pytest.mark.requirement("AT-EXEC-12")
@@ -235,7 +239,9 @@ async def test_artifacts_appear_only_where_they_were_declared(allow, call, chang
 
 
 @pytest.mark.requirement("AT-IFACE-13")
-async def test_a_running_tool_is_handed_its_deadline_the_signal_to_stop_and_a_way_to_report(allow, begun, call, story):
+async def test_a_running_tool_is_handed_its_deadline_the_signal_to_stop_and_a_way_to_report(
+    allow, begun, call, call_records
+):
     handed = {}
 
     async def look(job):
@@ -258,7 +264,7 @@ async def test_a_running_tool_is_handed_its_deadline_the_signal_to_stop_and_a_wa
         calling = asyncio.ensure_future(call(rt, "probe", {}))
         await begun(rt, "tool.invocation.progress")
         await rt.cancel(await begun(rt))
-        told = await story(rt, await calling)
+        recorded = await call_records(rt, await calling)
         (interface,) = [
             to_json(each) async for each in rt.journal.export() if to_json(each)["record_type"] == "tool_interface"
         ]
@@ -266,22 +272,22 @@ async def test_a_running_tool_is_handed_its_deadline_the_signal_to_stop_and_a_wa
     assert handed["deadline"] > 0
     assert (handed["asked"], handed["why"]) == (False, None)
     assert (handed["asked_later"], handed["why_later"]) == (True, "user_interruption")
-    assert [each["message"] for each in told.progress] == ["looking"]
+    assert [each["message"] for each in recorded.progress] == ["looking"]
 
 
 @pytest.mark.requirement("AT-PROG-08")
-async def test_the_four_facts_of_a_cancellation_stay_apart(allow, begun, call, story):
+async def test_the_four_facts_of_a_cancellation_stay_apart(allow, begun, call, call_records):
     async def hang(job):
         await asyncio.Event().wait()
 
     async with Runtime.open(tools=[scripted_tool("probe", hang)], rules=allow, approve="wait") as rt:
         calling = asyncio.ensure_future(call(rt, "probe", {}))
         await rt.cancel(await begun(rt))
-        told = await story(rt, await calling)
-    facts = told.invocation["cancellation"]
+        recorded = await call_records(rt, await calling)
+    facts = recorded.invocation["cancellation"]
     assert facts["cancel_requested"] <= facts["cancel_acknowledged"]
     assert (facts["abort_reason"], facts["outcome"]) == ("user_interruption", "canceled")
-    assert [each for each in told.told if each.startswith("cancel")] == [
+    assert [each for each in recorded.event_types if each.startswith("cancel")] == [
         "cancel_requested",
         "cancel_acknowledged",
         "canceled",
@@ -289,7 +295,9 @@ async def test_the_four_facts_of_a_cancellation_stay_apart(allow, begun, call, s
 
 
 @pytest.mark.requirement("AT-PROG-07")
-async def test_a_part_of_a_result_can_be_fetched_by_its_ref_while_the_tool_goes_on(bench, allow, begun, call, story):
+async def test_a_part_of_a_result_can_be_fetched_by_its_ref_while_the_tool_runs(
+    bench, allow, begun, call, call_records
+):
     release = asyncio.Event()
 
     async def part(job):
@@ -303,34 +311,34 @@ async def test_a_part_of_a_result_can_be_fetched_by_its_ref_while_the_tool_goes_
         await asyncio.sleep(0)
         stored = {digest: data for digest, (data, _) in bench.payloads._stored.items()}
         release.set()
-        told = await story(rt, await calling)
-    ((ref,),) = [each["partial_result_refs"] for each in told.progress]
+        recorded = await call_records(rt, await calling)
+    ((ref,),) = [each["partial_result_refs"] for each in recorded.progress]
     assert stored == {ref.removeprefix("payload:"): b'{"rows":[1]}'}
-    assert [each["status"] for each in told.progress] == ["partial_result"]
+    assert [each["status"] for each in recorded.progress] == ["partial_result"]
 
 
 @pytest.mark.requirement("AT-PERS-12")
-async def test_a_part_that_may_not_be_stored_is_announced_without_a_ref(bench, allow, call, story):
+async def test_a_part_that_may_not_be_stored_is_announced_without_a_ref(bench, allow, call, call_records):
     async def part(job):
         job.report(partial={"rows": [1]})
         return "done"
 
     probe = scripted_tool("probe", part, persistence_policy_ref="never_persist")
     async with bench.open([probe], rules=allow) as rt:
-        told = await story(rt, await call(rt, "probe", {}))
-    assert ["partial_result_refs" in each for each in told.progress] == [False]
+        recorded = await call_records(rt, await call(rt, "probe", {}))
+    assert ["partial_result_refs" in each for each in recorded.progress] == [False]
     assert bench.payloads._stored == {}
 
 
 @pytest.mark.requirement("AT-RES-13")
-async def test_what_describes_an_outcome_does_not_repeat_what_was_taken_out_of_it(allow, call, story):
+async def test_what_describes_an_outcome_does_not_repeat_what_was_taken_out_of_it(allow, call, call_records):
     @tool
     async def login(password: Annotated[str, Sensitive]) -> dict[str, str]:
         """Log in. Not for services."""
         return {"said": f"hello {password}"}
 
     async with Runtime.open(tools=[login], rules=allow, approve="wait") as rt:
-        told = await story(rt, await call(rt, "login", {"password": "correct horse"}))
-    assert told.result["redaction_state"] == "partial"
-    assert told.result["structured_content"] == {"said": "hello [redacted]"}
-    assert "correct horse" not in str(told)
+        recorded = await call_records(rt, await call(rt, "login", {"password": "correct horse"}))
+    assert recorded.result["redaction_state"] == "partial"
+    assert recorded.result["structured_content"] == {"said": "hello [redacted]"}
+    assert "correct horse" not in str(recorded)

@@ -74,20 +74,20 @@ async def test_nothing_is_of_a_custom_kind_and_every_contract_takes_arguments_in
 
 
 @pytest.mark.requirement("AT-IFACE-09")
-async def test_the_six_facts_of_safety_are_told_of_every_tool(records, changed):
+async def test_the_six_facts_of_safety_are_reported_of_every_tool(records, changed):
     confined = changed(scripted_tool("run"), interface={"sandbox_profile": "no-network", "is_destructive": True})
     async with Runtime.open(tools=[dispatch, look, confined]) as rt:
-        told = {each["tool_id"]: each for each in await records(rt, "tool_interface")}
+        recorded = {each["tool_id"]: each for each in await records(rt, "tool_interface")}
     facts = ("is_read_only", "is_destructive", "is_open_world", "requires_user_interaction", "classifier_input")
-    found = {tool_id: tuple(each[fact] for fact in facts) for tool_id, each in told.items()}
+    found = {tool_id: tuple(each[fact] for fact in facts) for tool_id, each in recorded.items()}
     assert found["tool_local.dispatch"] == (False, False, True, False, "")
     assert found["tool_local.look"] == (True, False, False, False, "")
     assert found["tool_test.run"] == (False, True, True, False, "")
-    assert told["tool_test.run"]["sandbox_profile"] == "no-network"
+    assert recorded["tool_test.run"]["sandbox_profile"] == "no-network"
 
 
 @pytest.mark.requirement("AT-PERM-03", "AT-PERM-04")
-async def test_a_profile_tells_access_and_effects_in_the_words_of_the_lists(records, call, error):
+async def test_a_profile_states_access_and_effects_in_the_words_of_the_lists(records, call, error):
     @tool(access=list(AccessKind), write_effects=list(WriteEffect)[1:], open_world=True)
     async def everything() -> str:
         """Do all there is. Not for the careful."""

@@ -1,4 +1,4 @@
-"""Declarations as an export tells them, and what the runtime makes of them."""
+"""Declarations as an export has them, and what the runtime makes of them."""
 
 import asyncio
 from typing import Annotated
@@ -47,16 +47,18 @@ async def test_a_declaration_has_a_title_for_people_beside_its_name_for_programs
 
 
 @pytest.mark.requirement("AT-DECL-12", "AT-DECL-13", "AT-DECL-15", "AT-DECL-16", "AT-INV-01")
-async def test_only_what_its_lifecycle_allows_can_be_called_and_every_identity_stays(allow, story, records, changed):
+async def test_only_what_its_lifecycle_allows_can_be_called_and_every_identity_stays(
+    allow, call_records, records, changed
+):
     states = {state: scripted_tool(state.value) for state in Lifecycle}
     tools = {state: changed(each, declaration={"lifecycle": state}) for state, each in states.items()}
     ended = {}
     async with Runtime.open(tools=tools.values(), rules=allow, approve="wait") as rt:
         surface = await rt.surface()
         for state in Lifecycle:
-            told = await story(rt, await rt.call(state.value, {}, surface=surface))
-            failure = told.result.get("error", {})
-            ended[state.value] = (told.invocation["status"], failure.get("error_class"), failure.get("error_code"))
+            recorded = await call_records(rt, await rt.call(state.value, {}, surface=surface))
+            failure = recorded.result.get("error", {})
+            ended[state.value] = (recorded.invocation["status"], failure.get("error_class"), failure.get("error_code"))
         known = [each["tool_id"] for each in await records(rt, "tool_declaration")]
         rt.declare(changed(tools[Lifecycle.AVAILABLE], declaration={"lifecycle": Lifecycle.RETIRED}))
         later = await rt.surface()
@@ -199,14 +201,14 @@ async def test_hints_of_an_untrusted_producer_relax_nothing_and_silence_means_th
 
 
 def sorted_out(result):
-    """Tell the case of a result from its fields alone."""
+    """Return the case of a result from its fields alone."""
     if result.status == "succeeded":
         return "artifact" if result.artifact_refs else "final"
     return {"synthetic_error": "synthetic", "partial_succeeded": "partial"}.get(result.status, result.status.value)
 
 
 @pytest.mark.requirement("AT-MODEL-06", "AT-RES-09")
-async def test_a_program_can_tell_the_eight_cases_of_a_result_apart(rule, asked_questions, changed):
+async def test_a_program_can_distinguish_the_eight_cases_of_a_result(rule, asked_questions, changed):
     async def partly(job):
         return NativeOutput(partial=Partial(succeeded=("a",), failed=(FailedItem(item="b", message="no"),)))
 

@@ -26,7 +26,7 @@ SCHEMA = {
 }
 
 
-def crowd(size, **facts):
+def many_tools(size, **facts):
     return [scripted_tool(f"chore_{number}", namespace="office", **facts) for number in range(size)]
 
 
@@ -41,7 +41,7 @@ def found_in(result):
 
 @pytest.mark.requirement("AT-SURF-16")
 async def test_several_hundred_tools_come_to_one_search_tool_and_those_that_always_stay():
-    tools = [*crowd(400), scripted_tool("read_file", namespace="files", always_load=True)]
+    tools = [*many_tools(400), scripted_tool("read_file", namespace="files", always_load=True)]
     async with Runtime.open(tools=tools) as rt:
         surface = await rt.surface()
     assert surface.loaded_tools == ("tool_files.read_file", "tool_agenttool.tool_search")
@@ -61,7 +61,7 @@ async def test_several_hundred_tools_come_to_one_search_tool_and_those_that_alwa
     ],
 )
 async def test_a_limit_of_tools_or_tokens_decides_whether_they_wait(policy, model, deferred):
-    async with Runtime.open(tools=crowd(12), surface=policy) as rt:
+    async with Runtime.open(tools=many_tools(12), surface=policy) as rt:
         surface = await rt.surface(model=model)
     assert len(surface.deferred_tools) == deferred
     assert ("tool_agenttool.tool_search" in surface.loaded_tools) is bool(deferred)
@@ -70,14 +70,14 @@ async def test_a_limit_of_tools_or_tokens_decides_whether_they_wait(policy, mode
 async def test_settings_say_how_much_a_surface_shows(tmp_path):
     settings = tmp_path / "agenttool.toml"
     settings.write_text("[surface]\nmax_tools = 5\nmax_tokens = false\n")
-    async with Runtime.open(tools=crowd(6), config=settings) as rt:
+    async with Runtime.open(tools=many_tools(6), config=settings) as rt:
         assert len((await rt.surface()).deferred_tools) == 6
-    async with Runtime.open(tools=crowd(6), config=settings, surface=SurfacePolicy()) as rt:
+    async with Runtime.open(tools=many_tools(6), config=settings, surface=SurfacePolicy()) as rt:
         assert (await rt.surface()).deferred_tools == ()
 
 
 async def test_loading_never_hides_what_was_shown():
-    tools = [*crowd(12), *(issue_tool(should_defer=True),)]
+    tools = [*many_tools(12), *(issue_tool(should_defer=True),)]
     async with Runtime.open(tools=tools, surface=SurfacePolicy(max_tools=12)) as rt:
         before = await rt.surface()
         after = await rt.load(["create_issue"], surface=before)
@@ -86,7 +86,7 @@ async def test_loading_never_hides_what_was_shown():
 
 
 @pytest.mark.requirement("AT-DEFER-02", "AT-DEFER-03", "AT-DEFER-04")
-async def test_a_deferred_ref_tells_where_the_tool_comes_from_and_how_to_select_it(changed, sound_export):
+async def test_a_deferred_ref_states_where_the_tool_comes_from_and_how_to_select_it(changed, sound_export):
     native = McpMapping(server_name="github", tool_name="search_issues")
     tool = changed(
         scripted_tool("search_issues", namespace="mcp.github", should_defer=True),
@@ -124,8 +124,8 @@ async def test_a_provider_that_connects_breaks_and_comes_back_changes_what_can_b
         first = await rt.surface()
         seen = []
         for state in ("connecting", "unavailable", "ready"):
-            await rt.change(providers={"mcp.slow": state})
-            surface = rt.current(first)
+            await rt.surfaces.change(providers={"mcp.slow": state})
+            surface = rt.surfaces.current(first)
             states = {each.name: each.loading_state.value for each in surface.deferred_tools}
             search = await rt.search("select:mcp.slow.post", surface=surface)
             result = await rt.call("post", {}, surface=surface)
@@ -154,15 +154,15 @@ async def test_a_tool_known_by_name_only_is_selected_and_not_found_by_words():
 
 
 @pytest.mark.requirement("AT-DEFER-15")
-async def test_a_model_searches_and_calls_what_was_found_and_both_are_governed_calls(story):
-    tools = [*crowd(200), issue_tool(is_read_only=True, is_open_world=False, is_destructive=False)]
+async def test_a_model_searches_and_calls_what_was_found_and_both_are_governed_calls(call_records):
+    tools = [*many_tools(200), issue_tool(is_read_only=True, is_open_world=False, is_destructive=False)]
     async with Runtime.open(tools=tools, approve="deny", rules=[]) as rt:
         surface = await rt.surface()
         early = await rt.call("tracker.create_issue", {"title": "it leaks"}, surface=surface)
         searched = await rt.call("tool_search", {"query": "open an issue"}, surface=surface)
         stale = await rt.call("tracker.create_issue", {"title": "it leaks"}, surface=surface)
-        current = rt.current(surface)
-        told = await story(rt, searched)
+        current = rt.surfaces.current(surface)
+        recorded = await call_records(rt, searched)
         shown = set(current.loaded_tools) - set(surface.loaded_tools)
     assert (early.error.error_class, tools[-1].executor.inputs) == ("schema_not_loaded", [])
     assert "call tool_search with 'select:tracker.create_issue'" in early.error.message
@@ -176,19 +176,19 @@ async def test_a_model_searches_and_calls_what_was_found_and_both_are_governed_c
     ]
     assert found_in(searched)["surface_id"] == current.surface_id
     assert shown == {"tool_tracker.create_issue"}
-    assert "call it on `current(surface)`" in stale.error.message
-    assert told.moves[-1] == "succeeded"
+    assert stale.error.message.endswith("call it in the next turn")
+    assert recorded.moves[-1] == "succeeded"
     assert json.loads(searched.model_facing_content[0].text) == found_in(searched)
 
 
 @pytest.mark.parametrize("query", ["do a chore", "regex:^office"])
 async def test_a_search_loads_the_best_matches_within_a_limit_of_tokens(query):
     large = {"type": "object", "properties": {"text": {"type": "string", "description": "word " * 1200}}}
-    tools = crowd(120, schema=large)
+    tools = many_tools(120, schema=large)
     async with Runtime.open(tools=tools) as rt:
         surface = await rt.surface()
         found = found_in(await rt.call("tool_search", {"query": query}, surface=surface))
-        after = rt.current(surface)
+        after = rt.surfaces.current(surface)
     names = [each["name"] for each in found["matches"]]
     assert (len(names), [each["name"] for each in found["loaded"]]) == (5, names[:2])
     assert set(after.loaded_tools) - set(surface.loaded_tools) == {f"tool_{each}" for each in names[:2]}
@@ -198,7 +198,7 @@ async def test_a_search_loads_the_best_matches_within_a_limit_of_tokens(query):
 
 @pytest.mark.parametrize("query", ["regex:(", "regex:", "regex:(?=a)b", r"regex:(a)\1"])
 async def test_a_pattern_that_cannot_be_used_is_an_invalid_argument(query):
-    async with Runtime.open(tools=crowd(120)) as rt:
+    async with Runtime.open(tools=many_tools(120)) as rt:
         refused = await rt.call("tool_search", {"query": query}, surface=await rt.surface())
         with pytest.raises(ConfigError, match=r"expression|look-around"):
             await rt.search(query, surface=await rt.surface())
@@ -207,14 +207,14 @@ async def test_a_pattern_that_cannot_be_used_is_an_invalid_argument(query):
 
 @pytest.mark.requirement("AT-DEFER-05")
 async def test_two_selections_at_once_are_both_on_the_current_surface(allow):
-    tools = [*crowd(200), issue_tool()]
+    tools = [*many_tools(200), issue_tool()]
     async with Runtime.open(tools=tools, rules=allow) as rt:
         surface = await rt.surface()
         wanted = ("office.chore_7", "tracker.create_issue")
         await rt.batch(
             [ToolCall(name="tool_search", arguments={"query": f"select:{name}"}) for name in wanted], surface=surface
         )
-        current = rt.current(surface)
+        current = rt.surfaces.current(surface)
         done = await rt.batch(
             [ToolCall(name="chore_7", arguments={}), ToolCall(name="create_issue", arguments={"title": "it leaks"})],
             surface=current,
@@ -224,24 +224,24 @@ async def test_two_selections_at_once_are_both_on_the_current_surface(allow):
 
 
 async def test_tool_search_reveals_nothing_that_the_surface_of_its_caller_leaves_out():
-    tools = [*crowd(120), issue_tool(), scripted_tool("create_payment", namespace="bank")]
+    tools = [*many_tools(120), issue_tool(), scripted_tool("create_payment", namespace="bank")]
     role = Role(name="clerk", without=("bank.*",))
     async with Runtime.open(tools=tools) as rt:
         surface = await rt.surface(role=role)
         for query in ("create", "select:bank.create_payment", "bank payment"):
-            told = found_in(await rt.call("tool_search", {"query": query, "limit": 50}, surface=surface))
-            assert "bank" not in repr((told["matches"], told.get("loaded")))
+            found = found_in(await rt.call("tool_search", {"query": query, "limit": 50}, surface=surface))
+            assert "bank" not in repr((found["matches"], found.get("loaded")))
 
 
 async def test_a_rule_can_keep_a_model_from_searching(rule, error):
-    async with Runtime.open(tools=crowd(120), rules=[rule("deny", "agenttool.tool_search")]) as rt:
+    async with Runtime.open(tools=many_tools(120), rules=[rule("deny", "agenttool.tool_search")]) as rt:
         refused = await rt.call("tool_search", {"query": "chore"}, surface=await rt.surface())
     assert error(refused) == "permission_denied"
 
 
-async def test_a_tool_of_somebody_elses_with_the_name_of_ours_hides_neither(allow, error):
+async def test_a_foreign_tool_with_the_name_of_ours_hides_neither(allow, error):
     own = scripted_tool("tool_search", namespace="acme", always_load=True)
-    async with Runtime.open(tools=[*crowd(120), own], rules=allow) as rt:
+    async with Runtime.open(tools=[*many_tools(120), own], rules=allow) as rt:
         surface = await rt.surface()
         bare = await rt.call("tool_search", {}, surface=surface)
         theirs = await rt.call("acme.tool_search", {}, surface=surface)
@@ -262,7 +262,7 @@ async def test_a_tool_of_somebody_elses_with_the_name_of_ours_hides_neither(allo
         {"tool_id": "tool_agenttool.tool_search"},
     ],
 )
-async def test_nobody_else_can_declare_a_tool_under_a_full_name_or_an_id_of_ours(declaration, changed):
+async def test_no_other_source_can_declare_a_tool_under_a_full_name_or_an_id_of_ours(declaration, changed):
     taken = changed(scripted_tool("mine"), declaration=declaration)
     with pytest.raises(ConfigError, match=r"are reserved for the runtime; give the tool another namespace and id"):
         async with Runtime.open(tools=[taken]):
@@ -273,7 +273,7 @@ async def test_nobody_else_can_declare_a_tool_under_a_full_name_or_an_id_of_ours
         assert (await rt.surface()).loaded_tools == ("tool_test.look",)
 
 
-async def test_a_name_that_several_waiting_tools_share_tells_how_to_select_each():
+async def test_a_name_that_several_waiting_tools_share_says_how_to_select_each():
     tools = [issue_tool(should_defer=True), scripted_tool("create_issue", namespace="backlog", should_defer=True)]
     async with Runtime.open(tools=tools) as rt:
         refused = await rt.call("create_issue", {}, surface=await rt.surface())
@@ -282,7 +282,7 @@ async def test_a_name_that_several_waiting_tools_share_tells_how_to_select_each(
 
 
 @pytest.mark.parametrize(
-    ("written", "told"),
+    ("written", "message"),
     [
         ("max_tools = -1", "max_tools must be a whole number or false"),
         ("max_tools = true", "max_tools must be a whole number or false"),
@@ -290,8 +290,8 @@ async def test_a_name_that_several_waiting_tools_share_tells_how_to_select_each(
         ("limit = 3", r"\[surface\] has no 'limit'"),
     ],
 )
-async def test_settings_that_say_nothing_sensible_are_refused_with_their_place(tmp_path, written, told):
+async def test_settings_that_say_nothing_sensible_are_refused_with_their_place(tmp_path, written, message):
     settings = tmp_path / "agenttool.toml"
     settings.write_text(f"\n[surface]\n{written}\n")
-    with pytest.raises(ConfigError, match=rf"agenttool\.toml:3: .*{told}"):
+    with pytest.raises(ConfigError, match=rf"agenttool\.toml:3: .*{message}"):
         Runtime.open(config=settings)

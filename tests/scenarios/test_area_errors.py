@@ -1,16 +1,18 @@
-"""Errors that a program can tell apart, and what each says about the call."""
+"""Errors that a program can distinguish, and what each says about the call."""
 
 import asyncio
 import dataclasses
+from typing import Annotated
 
 import pytest
 
-from agenttool import Runtime, ToolFailure
+from agenttool import Context, Inject, Runtime, ToolFailure, tool
 from agenttool.ports.output import FailedItem, NativeError, NativeOutput, Partial
 from agenttool.records import ErrorClass, InputContract, OutputContract, ToolError, replace
 from agenttool.stores.memory import MemoryPayloads
 from agenttool.testing.fakes import scripted_tool
 
+PATH = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
 
@@ -44,14 +46,57 @@ def giving(output):
     return work
 
 
-@pytest.mark.requirement("AT-PIPE-08", "AT-ERR-08")
-async def test_a_value_a_setup_a_credential_and_a_sandbox_are_told_apart_before_anything_runs(allow, call, story):
+class Database:
+    """An object that the program has to provide."""
+
+
+@tool(concurrency_safe=True)
+async def query(database: Annotated[Database, Inject]) -> str:
+    """Ask a database. Not for files."""
+    return "rows"
+
+
+@tool(credentials=["mail"], concurrency_safe=True)
+async def send_mail(context: Context) -> str:
+    """Send a mail. Not for letters."""
+    return str(context.credentials["mail"])
+
+
+@pytest.mark.requirement("AT-ERR-08")
+async def test_a_missing_setup_a_missing_credential_and_a_step_outside_the_sandbox_are_distinguished(
+    allow, call, call_records, tmp_path
+):
+    def within(arguments):
+        if not (tmp_path / arguments["path"]).resolve().is_relative_to(tmp_path):
+            message = f"{arguments['path']!r} is outside of the sandbox"
+            raise ToolFailure(ToolError(error_class=ErrorClass.SANDBOX_VIOLATION, message=message))
+
+    read = dataclasses.replace(scripted_tool("read", schema=PATH), preflight=within)
+    given = {"provide": {Database: lambda: None}, "credentials": {"mail": lambda: None}}
+    async with Runtime.open(tools=[query, send_mail, read], rules=allow, **given) as rt:
+        recorded = {
+            "setup_required": await call_records(rt, await call(rt, "query", {})),
+            "credential_missing": await call_records(rt, await call(rt, "send_mail", {})),
+            "sandbox_violation": await call_records(rt, await call(rt, "read", {"path": "../secret"})),
+        }
+        inside = await call(rt, "read", {"path": "letter"})
+    assert inside.ok
+    assert {name: each.result["error"]["error_class"] for name, each in recorded.items()} == {
+        name: name for name in recorded
+    }
+    assert len({each.result["model_facing_content"][0]["text"] for each in recorded.values()}) == len(recorded)
+
+
+@pytest.mark.requirement("AT-PIPE-08")
+async def test_a_value_a_setup_a_credential_and_a_sandbox_are_distinguished_before_anything_runs(
+    allow, call, call_records
+):
     classes = ("invalid_arguments", "setup_required", "credential_missing", "sandbox_violation", "capability_gap")
     tools = [dataclasses.replace(scripted_tool(each), preflight=refusing(each, f"no {each}")) for each in classes]
     async with Runtime.open(tools=tools, rules=allow, approve="wait") as rt:
-        told = {each: await story(rt, await call(rt, each, {})) for each in classes}
-    assert {each: told[each].result["error"]["error_class"] for each in classes} == {each: each for each in classes}
-    assert {each: told[each].invocation["status"] for each in classes} == {
+        recorded = {each: await call_records(rt, await call(rt, each, {})) for each in classes}
+    assert {each: recorded[each].result["error"]["error_class"] for each in classes} == {each: each for each in classes}
+    assert {each: recorded[each].invocation["status"] for each in classes} == {
         **dict.fromkeys(classes, "blocked"),
         "invalid_arguments": "validation_failed",
     }
@@ -60,7 +105,7 @@ async def test_a_value_a_setup_a_credential_and_a_sandbox_are_told_apart_before_
 
 @pytest.mark.requirement("AT-PIPE-17", "AT-ERR-09", "AT-EXEC-07", "AT-RES-08")
 async def test_a_tool_that_fails_hangs_loses_its_backend_is_throttled_or_half_fails_says_which(
-    allow, call, changed, story
+    allow, call, changed, call_records
 ):
     async def hang(job):
         await asyncio.Event().wait()
@@ -75,21 +120,54 @@ async def test_a_tool_that_fails_hangs_loses_its_backend_is_throttled_or_half_fa
         "partial_failure": scripted_tool("partial_failure", giving(half)),
     }
     async with Runtime.open(tools=tools.values(), rules=allow, approve="wait") as rt:
-        told = {name: await story(rt, await call(rt, name, {})) for name in tools}
-    assert {name: each.result["error"]["error_class"] for name, each in told.items()} == {name: name for name in tools}
-    assert (told["timeout"].invocation["status"], told["timeout"].result["status"]) == ("timed_out", "timed_out")
-    assert told["timeout"].result["abort_reason"] == "timeout"
-    assert told["rate_limited"].result["error"]["retry_after"] == 30
-    assert told["partial_failure"].result["status"] == "partial_succeeded"
-    assert told["partial_failure"].result["is_error"] is False
-    assert told["partial_failure"].result["structured_content"] == {
+        recorded = {name: await call_records(rt, await call(rt, name, {})) for name in tools}
+    assert {name: each.result["error"]["error_class"] for name, each in recorded.items()} == {
+        name: name for name in tools
+    }
+    assert (recorded["timeout"].invocation["status"], recorded["timeout"].result["status"]) == (
+        "timed_out",
+        "timed_out",
+    )
+    assert recorded["timeout"].result["abort_reason"] == "timeout"
+    assert recorded["rate_limited"].result["error"]["retry_after"] == 30
+    assert recorded["partial_failure"].result["status"] == "partial_succeeded"
+    assert recorded["partial_failure"].result["is_error"] is False
+    assert recorded["partial_failure"].result["structured_content"] == {
         "succeeded": ["a", "c"],
         "failed": [{"item": "b", "message": "locked"}],
     }
 
 
+@pytest.mark.requirement("AT-IO-18")
+async def test_redaction_rules_apply_and_the_summary_stands_in_for_what_is_withheld(
+    allow, call, changed, records, call_records
+):
+    contract = {
+        "rendering_boundary": {"model": "content", "ui": "structured_content"},
+        "fallback_summary": "a customer",
+    }
+    person = {"name": "Ada", "number": "4711-0815"}
+    partly = OutputContract(redaction_rules=("/number",), **contract)
+    wholly = OutputContract(redaction_rules=("*",), **contract)
+    tools = [
+        changed(scripted_tool(name, giving(person)), declaration={"output_contract": each})
+        for name, each in (("partly", partly), ("wholly", wholly))
+    ]
+    async with Runtime.open(tools=tools, rules=allow) as rt:
+        recorded = {name: await call_records(rt, await call(rt, name, {})) for name in ("partly", "wholly")}
+        declared = {each["name"]: each["output_contract"] for each in await records(rt, "tool_declaration")}
+    assert declared == {
+        "partly": {"redaction_rules": ["/number"], **contract},
+        "wholly": {"redaction_rules": ["*"], **contract},
+    }
+    assert recorded["partly"].result["structured_content"] == {"name": "Ada", "number": "[redacted]"}
+    assert "4711-0815" not in repr(recorded)
+    assert "Ada" not in repr(recorded["wholly"])
+    assert recorded["wholly"].result["model_facing_content"][0]["text"].startswith("a customer\n")
+
+
 @pytest.mark.requirement("AT-PIPE-24", "AT-ERR-11", "AT-RES-09")
-async def test_what_ran_and_cannot_be_delivered_is_no_failed_execution(allow, bench, call, changed, story):
+async def test_what_ran_and_cannot_be_delivered_is_no_failed_execution(allow, bench, call, changed, call_records):
     class FullStore(MemoryPayloads):
         async def put(self, data, digest):
             raise OSError("no space left on device")
@@ -102,12 +180,13 @@ async def test_what_ran_and_cannot_be_delivered_is_no_failed_execution(allow, be
     ]
     bench.payloads = FullStore()
     async with bench.open(tools, rules=allow) as rt:
-        told = {
-            name: await story(rt, await call(rt, name, {})) for name in ("dropped", "unstorable", "withheld", "fail")
+        recorded = {
+            name: await call_records(rt, await call(rt, name, {}))
+            for name in ("dropped", "unstorable", "withheld", "fail")
         }
     ends = {
         name: (each.invocation["status"], each.result["status"], each.result["error"]["error_code"])
-        for name, each in told.items()
+        for name, each in recorded.items()
     }
     assert ends == {
         "dropped": ("succeeded", "too_large", "result_too_large"),
@@ -115,11 +194,11 @@ async def test_what_ran_and_cannot_be_delivered_is_no_failed_execution(allow, be
         "withheld": ("succeeded", "redacted", "result_redacted"),
         "fail": ("failed", "failed", "execution_failed"),
     }
-    assert "result.redacted" in told["withheld"].told
+    assert "result.redacted" in recorded["withheld"].event_types
     for name in ("dropped", "unstorable", "withheld"):
-        assert told[name].told[-1] == "succeeded"
-        assert told[name].result["error"]["retry"]["safe"] is False
-        assert told[name].persistence[0]["result_id"] == told[name].result["result_id"]
+        assert recorded[name].event_types[-1] == "succeeded"
+        assert recorded[name].result["error"]["retry"]["safe"] is False
+        assert recorded[name].persistence[0]["result_id"] == recorded[name].result["result_id"]
 
 
 @pytest.mark.requirement("AT-ERR-04", "AT-ERR-15")
@@ -163,10 +242,10 @@ async def test_fourteen_families_of_errors_have_fourteen_different_names(allow, 
             elif name == "cancellation":
                 await rt.cancel(await begun(rt, tool_id="tool_test.cancellation"))
             ended[name] = (await calling).error
-    told = {name: (error.error_class.value, error.error_code) for name, error in ended.items()}
-    assert len(set(told.values())) == 14
-    assert told["protocol"] == ("dependency_unavailable", "protocol_error")
-    classes = [error_class for name, (error_class, _) in told.items() if name != "protocol"]
+    recorded = {name: (error.error_class.value, error.error_code) for name, error in ended.items()}
+    assert len(set(recorded.values())) == 14
+    assert recorded["protocol"] == ("dependency_unavailable", "protocol_error")
+    classes = [error_class for name, (error_class, _) in recorded.items() if name != "protocol"]
     assert len(set(classes)) == 13
     for error in ended.values():
         assert all((error.error_class, error.error_code, error.message))
@@ -227,7 +306,7 @@ async def test_an_error_that_is_none_spoils_neither_its_result_nor_the_log(allow
     assert result.error.phase == "execute"
 
 
-async def test_an_error_that_names_a_secret_is_told_as_redacted_and_its_long_words_are_cut_afterwards(allow, call):
+async def test_an_error_that_names_a_secret_is_reported_as_redacted_and_its_long_words_are_cut_afterwards(allow, call):
     async def fail(job):
         raise ValueError("x" * 1480 + "Qz7-first-last" + "y" * 4000)
 

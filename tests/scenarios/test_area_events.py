@@ -1,4 +1,4 @@
-"""Events: which are told, in which order, and how they read elsewhere."""
+"""Events: which are recorded, in which order, and how they read elsewhere."""
 
 import asyncio
 
@@ -27,20 +27,20 @@ CLOUD_EVENT = {
 
 
 @pytest.mark.requirement("AT-EVT-03")
-async def test_every_declaration_is_told(records):
+async def test_every_declaration_is_reported(records):
     async with Runtime.open(tools=[scripted_tool("first")], approve="wait") as rt:
         rt.declare(scripted_tool("second"))
         events = await records(rt, "tool_event")
-    told = [(each["event_type"], each["data"]["tool_id"]) for each in events]
-    assert told == [("tool.declared", "tool_test.first"), ("tool.declared", "tool_test.second")]
+    recorded = [(each["event_type"], each["data"]["tool_id"]) for each in events]
+    assert recorded == [("tool.declared", "tool_test.first"), ("tool.declared", "tool_test.second")]
 
 
 @pytest.mark.requirement("AT-EVT-07")
-async def test_hooks_on_each_side_are_bracketed_by_their_events(allow, call, hook, story):
+async def test_hooks_on_each_side_are_bracketed_by_their_events(allow, call, hook, call_records):
     hooks = [hook({"message": "a"}), hook({"message": "b"}, "post_tool_use")]
     async with Runtime.open(tools=[scripted_tool("probe")], rules=allow, hooks=hooks, approve="wait") as rt:
-        told = await story(rt, await call(rt, "probe", {}))
-    assert [each for each in told.told if each.startswith("hook") or each == "started"] == [
+        recorded = await call_records(rt, await call(rt, "probe", {}))
+    assert [each for each in recorded.event_types if each.startswith("hook") or each == "started"] == [
         "hook.pre.started",
         "hook.pre.completed",
         "started",
@@ -50,23 +50,25 @@ async def test_hooks_on_each_side_are_bracketed_by_their_events(allow, call, hoo
 
 
 @pytest.mark.requirement("AT-EVT-08", "AT-PERM-27")
-async def test_a_decision_is_asked_for_and_told_with_its_id(asked_questions, call, story):
+async def test_a_decision_is_asked_for_and_recorded_with_its_id(asked_questions, call, call_records):
     async with Runtime.open(tools=[scripted_tool("probe")], approve="wait") as rt:
         calling = asyncio.ensure_future(call(rt, "probe", {}))
         (question,) = await asked_questions(rt)
         await rt.approvals.decide(question.approval_id, "allow")
-        told = await story(rt, await calling)
-    events = {event["event_type"]: event["data"] for event in told.events}
-    ask, answer = told.decisions
+        recorded = await call_records(rt, await calling)
+    events = {event["event_type"]: event["data"] for event in recorded.events}
+    ask, answer = recorded.decisions
     requested, decided = events["tool.permission.requested"], events["tool.permission.decided"]
     assert (requested["decision_id"], requested["approval_id"]) == (ask["decision_id"], question.approval_id)
     assert (decided["decision_id"], decided["behavior"]) == (answer["decision_id"], "allow")
-    assert told.invocation["approval_request_ref"] == question.approval_id
-    assert told.told.index("permission.requested") < told.told.index("permission.decided")
+    assert recorded.invocation["approval_request_ref"] == question.approval_id
+    assert recorded.event_types.index("permission.requested") < recorded.event_types.index("permission.decided")
 
 
 @pytest.mark.requirement("AT-EVT-10", "AT-EXEC-05")
-async def test_each_update_and_each_part_is_an_event_and_a_silent_tool_promises_none(allow, call, records, story):
+async def test_each_update_and_each_part_is_an_event_and_a_silent_tool_promises_none(
+    allow, call, records, call_records
+):
     @tool
     async def bake(context: Context) -> str:
         """Bake. Not for cakes."""
@@ -81,11 +83,11 @@ async def test_each_update_and_each_part_is_an_event_and_a_silent_tool_promises_
         return "rested"
 
     async with Runtime.open(tools=[bake, sleep], rules=allow, approve="wait") as rt:
-        baked, slept = [await story(rt, await call(rt, name, {})) for name in ("bake", "sleep")]
+        baked, slept = [await call_records(rt, await call(rt, name, {})) for name in ("bake", "sleep")]
         flags = [each["supports_progress"] for each in await records(rt, "tool_execution_profile")]
     assert flags == [True, False]
     assert [each["status"] for each in baked.progress] == ["running", "partial_result", "running"]
-    assert (baked.told.count("progress"), baked.told.count("partial_result")) == (2, 1)
+    assert (baked.event_types.count("progress"), baked.event_types.count("partial_result")) == (2, 1)
     assert [each["data"]["progress"] for each in baked.events if "progress" in each["data"]] == [1, 2, 3]
     assert slept.progress == []
 
@@ -113,7 +115,7 @@ async def test_results_are_yielded_in_the_order_in_which_they_are_released(allow
 
 
 @pytest.mark.requirement("AT-EVT-11", "AT-EVT-12")
-async def test_every_call_of_a_batch_that_somebody_left_early_has_its_one_end(allow, begun, records):
+async def test_every_call_of_a_batch_that_its_caller_left_early_has_its_one_end(allow, begun, records):
     forever, release = asyncio.Event(), asyncio.Event()
 
     async def hang(job):
@@ -145,7 +147,7 @@ async def test_every_call_of_a_batch_that_somebody_left_early_has_its_one_end(al
 
 
 @pytest.mark.requirement("AT-EVT-13")
-async def test_a_plain_a_large_and_a_withheld_result_are_told_with_their_ids(allow, call, changed, story):
+async def test_a_plain_a_large_and_a_withheld_result_are_reported_with_their_ids(allow, call, changed, call_records):
     tools = [
         scripted_tool("plain"),
         scripted_tool("large", max_inline_chars=1),
@@ -154,10 +156,10 @@ async def test_a_plain_a_large_and_a_withheld_result_are_told_with_their_ids(all
     wanted = {"plain": ["created"], "large": ["persisted", "created"], "withheld": ["redacted", "created"]}
     async with Runtime.open(tools=tools, rules=allow, approve="wait") as rt:
         for name, kinds in wanted.items():
-            told = await story(rt, await call(rt, name, {}))
-            events = [each for each in told.events if each["event_type"].startswith("tool.result.")]
+            recorded = await call_records(rt, await call(rt, name, {}))
+            events = [each for each in recorded.events if each["event_type"].startswith("tool.result.")]
             assert [each["event_type"].rpartition(".")[2] for each in events] == kinds
-            assert {each["data"].get("result_id") for each in events} == {told.result["result_id"]}
+            assert {each["data"].get("result_id") for each in events} == {recorded.result["result_id"]}
 
 
 @pytest.mark.requirement("AT-EVT-15")

@@ -20,20 +20,23 @@ def failing():
 
 @pytest.mark.requirement("AT-HOOK-02", "AT-HOOK-03", "AT-HOOK-16")
 @pytest.mark.parametrize("event", [*HookEvent], ids=str)
-async def test_a_hook_fires_where_it_stands_and_its_run_is_linked_from_the_call(allow, call, hook, story, event):
+async def test_a_hook_fires_where_it_stands_and_its_run_is_linked_from_the_call(allow, call, hook, call_records, event):
     asked = []
     work = [failing()] if event is HookEvent.POST_TOOL_USE_FAILURE else []
     probe = scripted_tool("probe", *work, max_inline_chars=1)
     listening = hook(lambda question: asked.append(question.hook_event) or {"message": "seen"}, event)
     async with Runtime.open(tools=[probe], rules=allow, hooks=[listening], approve="wait") as rt:
-        told = await story(rt, await call(rt, "probe", {}))
+        recorded = await call_records(rt, await call(rt, "probe", {}))
     assert asked == [event]
-    (run,) = told.hooks
-    assert (run["hook_event"], told.invocation["hook_refs"]) == (event.value, [run["hook_id"]])
+    (run,) = recorded.hooks
+    assert (run["hook_event"], recorded.invocation["hook_refs"]) == (event.value, [run["hook_id"]])
     side = (
         "post" if event in (HookEvent.POST_TOOL_USE, HookEvent.POST_TOOL_USE_FAILURE, "result_persistence") else "pre"
     )
-    begins, ends = told.told.index(f"hook.{side}.started"), told.told.index(f"hook.{side}.completed")
+    begins, ends = (
+        recorded.event_types.index(f"hook.{side}.started"),
+        recorded.event_types.index(f"hook.{side}.completed"),
+    )
     before, after = {
         HookEvent.PRE_TOOL_USE: ("arguments_ready", "permission.requested"),
         HookEvent.PERMISSION_REQUEST: ("arguments_ready", "permission.requested"),
@@ -42,11 +45,11 @@ async def test_a_hook_fires_where_it_stands_and_its_run_is_linked_from_the_call(
         HookEvent.POST_TOOL_USE_FAILURE: ("started", "result.created"),
         HookEvent.RESULT_PERSISTENCE: ("started", "result.created"),
     }[event]
-    assert told.told.index(before) < begins < ends < told.told.index(after)
+    assert recorded.event_types.index(before) < begins < ends < recorded.event_types.index(after)
 
 
 @pytest.mark.requirement("AT-HOOK-04", "AT-HOOK-08", "AT-PIPE-11")
-async def test_whatever_hooks_say_is_on_the_record_with_their_names(asked_questions, call, hook, story):
+async def test_whatever_hooks_say_is_on_the_record_with_their_names(asked_questions, call, hook, call_records):
     sayings = {
         "message": {"message": "I was here"},
         "progress": {"progress": "checking the list"},
@@ -60,21 +63,21 @@ async def test_whatever_hooks_say_is_on_the_record_with_their_names(asked_questi
         calling = asyncio.ensure_future(call(rt, "probe", {"n": 1}))
         (question,) = await asked_questions(rt)
         await rt.approvals.decide(question.approval_id, "allow")
-        told = await story(rt, await calling)
-    runs = {run["name"]: run for run in told.hooks}
+        recorded = await call_records(rt, await calling)
+    runs = {run["name"]: run for run in recorded.hooks}
     assert [run["outputs"][0]["type"] for run in runs.values()] == list(sayings)
     assert runs["says-message"]["outputs"][0]["message"] == "I was here"
     assert runs["says-additional_context"]["additional_context"] == [{"note": "it is Friday"}]
     assert runs["says-permission_result"]["permission_result"] == {"behavior": "ask", "reason": "Fridays"}
-    assert told.invocation["hook_refs"] == [run["hook_id"] for run in runs.values()]
-    assert told.decisions[0]["reason"]["hook_ref"] == runs["says-permission_result"]["hook_id"]
-    assert [each["message"] for each in told.progress] == ["checking the list"]
-    assert told.mutations[0]["source_ref"] == "says-updated_input"
-    assert (told.invocation["model_input"], probe.executor.inputs) == ({"n": 1}, [{"n": 2}])
+    assert recorded.invocation["hook_refs"] == [run["hook_id"] for run in runs.values()]
+    assert recorded.decisions[0]["reason"]["hook_ref"] == runs["says-permission_result"]["hook_id"]
+    assert [each["message"] for each in recorded.progress] == ["checking the list"]
+    assert recorded.mutations[0]["source_ref"] == "says-updated_input"
+    assert (recorded.invocation["model_input"], probe.executor.inputs) == ({"n": 1}, [{"n": 2}])
 
 
 @pytest.mark.requirement("AT-HOOK-05")
-async def test_progress_of_hooks_and_of_the_tool_is_counted_as_one(allow, call, hook, story):
+async def test_progress_of_hooks_and_of_the_tool_is_counted_as_one(allow, call, hook, call_records):
     @tool
     async def bake(context: Context) -> str:
         """Bake. Not for cakes."""
@@ -83,8 +86,8 @@ async def test_progress_of_hooks_and_of_the_tool_is_counted_as_one(allow, call, 
 
     hooks = [hook({"progress": "before"}), hook({"progress": "after"}, "post_tool_use")]
     async with Runtime.open(tools=[bake], rules=allow, hooks=hooks, approve="wait") as rt:
-        told = await story(rt, await call(rt, "bake", {}))
-    assert [(each["sequence"], each["message"]) for each in told.progress] == [
+        recorded = await call_records(rt, await call(rt, "bake", {}))
+    assert [(each["sequence"], each["message"]) for each in recorded.progress] == [
         (1, "before"),
         (2, "baking"),
         (3, "after"),
@@ -93,7 +96,7 @@ async def test_progress_of_hooks_and_of_the_tool_is_counted_as_one(allow, call, 
 
 @pytest.mark.requirement("AT-HOOK-07", "AT-PERM-13", "AT-PERM-18")
 @pytest.mark.parametrize("hint", ["allow", "ask", "deny", "passthrough"])
-async def test_a_hint_of_a_hook_is_an_input_of_the_decision(asked_questions, call, hook, story, hint):
+async def test_a_hint_of_a_hook_is_an_input_of_the_decision(asked_questions, call, hook, call_records, hint):
     @tool(open_world=False, destructive=False)
     async def note(text: str) -> str:
         """Take a note. Not for letters."""
@@ -109,21 +112,23 @@ async def test_a_hint_of_a_hook_is_an_input_of_the_decision(asked_questions, cal
         if asking.done():
             await rt.approvals.decide(asking.result()[0].approval_id, "allow")
         asking.cancel()
-        told = await story(rt, await calling)
-    assert told.decisions[0]["behavior"] == hint.replace("passthrough", "ask")
-    assert told.hooks[0]["hook_id"] in str(told.decisions[0])
-    assert told.hooks[0]["permission_result"]["behavior"] == hint
+        recorded = await call_records(rt, await calling)
+    assert recorded.decisions[0]["behavior"] == hint.replace("passthrough", "ask")
+    assert recorded.hooks[0]["hook_id"] in str(recorded.decisions[0])
+    assert recorded.hooks[0]["permission_result"]["behavior"] == hint
     with pytest.raises(RecordError, match="behavior"):
-        from_json({**told.decisions[0], "behavior": "shrug"}, PermissionDecision)
+        from_json({**recorded.decisions[0], "behavior": "shrug"}, PermissionDecision)
 
 
 @pytest.mark.requirement("AT-HOOK-10", "AT-PIPE-19")
-async def test_an_output_that_a_hook_replaces_is_mapped_again_and_the_change_is_recorded(allow, call, hook, story):
+async def test_an_output_that_a_hook_replaces_is_mapped_again_and_the_change_is_recorded(
+    allow, call, hook, call_records
+):
     replacing = hook({"updated_output": {"rows": [1]}}, "post_tool_use", name="trimmer")
     async with Runtime.open(tools=[scripted_tool("query")], rules=allow, hooks=[replacing], approve="wait") as rt:
-        told = await story(rt, await call(rt, "query", {}))
-    assert told.result["structured_content"] == {"rows": [1]}
-    (mutation,) = told.mutations
+        recorded = await call_records(rt, await call(rt, "query", {}))
+    assert recorded.result["structured_content"] == {"rows": [1]}
+    (mutation,) = recorded.mutations
     assert (mutation["source_type"], mutation["source_ref"]) == ("hook", "trimmer")
     assert mutation["from_output_ref"] != mutation["to_output_ref"]
 
@@ -131,7 +136,7 @@ async def test_an_output_that_a_hook_replaces_is_mapped_again_and_the_change_is_
 @pytest.mark.requirement("AT-IO-09")
 @pytest.mark.parametrize("who", ["hooks", "permission_prompts"])
 async def test_a_replacement_that_the_contract_forbids_does_not_take_effect(
-    asked_questions, call, changed, hook, story, who
+    asked_questions, call, changed, hook, call_records, who
 ):
     contract = InputContract(mutation_policy=MutationPolicy(**{who: False}))
     probe = changed(scripted_tool("probe"), declaration={"input_contract": contract})
@@ -143,11 +148,11 @@ async def test_a_replacement_that_the_contract_forbids_does_not_take_effect(
             refused = await rt.approvals.decide(question.approval_id, "allow", input={"n": 2})
             assert "allows no replacement of its input by a permission_prompt" in refused.message
             await rt.approvals.decide(question.approval_id, "deny")
-        told = await story(rt, await calling)
+        recorded = await call_records(rt, await calling)
     expected = "input_mutation_failed" if hooks else "approval_rejected"
-    assert told.result["error"]["error_class"] == expected
-    assert (probe.executor.inputs, told.mutations) == ([], [])
-    assert told.invocation["model_input"] == {"n": 1}
+    assert recorded.result["error"]["error_class"] == expected
+    assert (probe.executor.inputs, recorded.mutations) == ([], [])
+    assert recorded.invocation["model_input"] == {"n": 1}
 
 
 @tool
@@ -170,40 +175,40 @@ async def posted(asked_questions, call, hook, raw='{"text":  "h\\u00e9llo"}'):
 
 @pytest.mark.requirement("AT-IFACE-29")
 async def test_a_field_that_a_hook_injects_is_marked_internal_and_its_source_is_named(
-    asked_questions, call, hook, records, story
+    asked_questions, call, hook, records, call_records
 ):
     rt, result = await posted(asked_questions, call, hook)
-    told = await story(rt, result)
+    recorded = await call_records(rt, result)
     (declaration,) = await records(rt, "tool_declaration")
     properties = declaration["input_contract"]["runtime_input_schema"]["properties"]
     assert (properties["tenant"]["visibility"], properties["region"]["visibility"]) == ("internal", "internal")
-    sources = {field: each["source_type"] for each in told.mutations for field in each["changed_fields"]}
-    assert (sources["/region"], told.mutations[-1]["source_ref"]) == (
+    sources = {field: each["source_type"] for each in recorded.mutations for field in each["changed_fields"]}
+    assert (sources["/region"], recorded.mutations[-1]["source_ref"]) == (
         "permission_prompt",
-        told.decisions[-1]["decision_id"],
+        recorded.decisions[-1]["decision_id"],
     )
-    assert told.result["model_facing_content"][0]["text"] == "héllo for acme in eu"
-    assert told.invocation["model_input"] == {"text": "héllo"}
-    by_hook = next(each for each in told.mutations if each["source_type"] == "hook")
+    assert recorded.result["model_facing_content"][0]["text"] == "héllo for acme in eu"
+    assert recorded.invocation["model_input"] == {"text": "héllo"}
+    by_hook = next(each for each in recorded.mutations if each["source_type"] == "hook")
     assert (by_hook["changed_fields"], by_hook["source_ref"]) == (["/tenant"], "tenancy")
 
 
 @pytest.mark.requirement("AT-IO-11")
 @pytest.mark.parametrize(("text", "status"), [("hello", "succeeded"), ("refuse", "failed")])
-async def test_a_result_names_the_mutations_of_its_input(asked_questions, call, hook, story, text, status):
+async def test_a_result_names_the_mutations_of_its_input(asked_questions, call, hook, call_records, text, status):
     rt, result = await posted(asked_questions, call, hook, {"text": text})
-    told = await story(rt, result)
-    assert told.result["status"] == status
-    refs = [each["mutation_id"] for each in told.mutations]
-    assert told.result["input_mutation_refs"] == told.invocation["input_mutation_refs"] == refs
-    sources = {field: each["source_type"] for each in told.mutations for field in each["changed_fields"]}
+    recorded = await call_records(rt, result)
+    assert recorded.result["status"] == status
+    refs = [each["mutation_id"] for each in recorded.mutations]
+    assert recorded.result["input_mutation_refs"] == recorded.invocation["input_mutation_refs"] == refs
+    sources = {field: each["source_type"] for each in recorded.mutations for field in each["changed_fields"]}
     assert (sources["/tenant"], sources["/region"]) == ("hook", "permission_prompt")
-    assert told.invocation["model_input"] == {"text": text}
+    assert recorded.invocation["model_input"] == {"text": text}
 
 
 @pytest.mark.requirement("AT-IO-14")
 async def test_hooks_and_approvers_see_the_normalized_copy_and_each_has_one_of_their_own(
-    asked_questions, call, hook, story
+    asked_questions, call, hook, call_records
 ):
     seen = []
 
@@ -222,11 +227,11 @@ async def test_hooks_and_approvers_see_the_normalized_copy_and_each_has_one_of_t
         seen.append(dict(question.shown))
         question.shown["path"] = "elsewhere"
         await rt.approvals.decide(question.approval_id, "allow")
-        told = await story(rt, await calling)
+        recorded = await call_records(rt, await calling)
     assert seen == [{"path": "a.txt"}] * 3
-    assert told.invocation["observable_input"] == {"path": "a.txt"}
-    assert told.invocation["model_input"] == {"path": "./a.txt"}
-    assert told.result["model_facing_content"][0]["text"] == "a.txt"
+    assert recorded.invocation["observable_input"] == {"path": "a.txt"}
+    assert recorded.invocation["model_input"] == {"path": "./a.txt"}
+    assert recorded.result["model_facing_content"][0]["text"] == "a.txt"
 
 
 DECISIONS = {
@@ -240,8 +245,8 @@ DECISIONS = {
 
 @pytest.mark.requirement("AT-HOOK-03")
 @pytest.mark.parametrize("how", DECISIONS)
-async def test_hooks_at_the_decision_are_told_what_it_was(asked_questions, call, hook, rule, story, how):
-    behavior, answer, told_behavior, status = DECISIONS[how]
+async def test_hooks_at_the_decision_get_what_it_was(asked_questions, call, hook, rule, call_records, how):
+    behavior, answer, recorded_behavior, status = DECISIONS[how]
     questions, probe = [], scripted_tool("probe")
     listening = hook(questions.append, "permission_decision")
     async with Runtime.open(tools=[probe], rules=[rule(behavior, "*")], hooks=[listening], approve="wait") as rt:
@@ -249,27 +254,29 @@ async def test_hooks_at_the_decision_are_told_what_it_was(asked_questions, call,
         if answer is not None:
             (question,) = await asked_questions(rt)
             await rt.approvals.decide(question.approval_id, **answer)
-        told = await story(rt, await calling)
-    (heard,) = questions
-    assert (heard.details, told.result["status"]) == ({"behavior": told_behavior}, status)
-    assert probe.executor.inputs == ([] if told_behavior == "deny" else [heard.input])
-    begins = told.told.index("hook.pre.started")
-    assert told.told.index("permission.decided") < begins < told.told.index("result.created")
+        recorded = await call_records(rt, await calling)
+    (received,) = questions
+    assert (received.details, recorded.result["status"]) == ({"behavior": recorded_behavior}, status)
+    assert probe.executor.inputs == ([] if recorded_behavior == "deny" else [received.input])
+    begins = recorded.event_types.index("hook.pre.started")
+    assert recorded.event_types.index("permission.decided") < begins < recorded.event_types.index("result.created")
 
 
 @pytest.mark.parametrize("answer", [{"stop": "I object"}, {"no such member": 1}], ids=["stop", "fault"])
-async def test_what_is_refused_stays_refused_whatever_a_hook_says_to_that(call, error, hook, rule, story, answer):
+async def test_what_is_refused_stays_refused_whatever_a_hook_says_to_that(
+    call, error, hook, rule, call_records, answer
+):
     hooks = [hook(answer, "permission_decision")]
     async with Runtime.open(
         tools=[scripted_tool("probe")], rules=[rule("deny", "*")], hooks=hooks, approve="wait"
     ) as rt:
         result = await call(rt, "probe", {})
-        told = await story(rt, result)
-    assert (error(result), len(told.hooks)) == ("permission_denied", 1)
+        recorded = await call_records(rt, result)
+    assert (error(result), len(recorded.hooks)) == ("permission_denied", 1)
 
 
 async def test_a_hook_cannot_move_what_it_was_not_shown(allow, call, error, hook):
-    """Of a list that grew nobody knows which item is which: the secret of one must not become that of another."""
+    """In a list that grew, items cannot be matched: the secret of one must not become that of another."""
     got = []
 
     @tool(sensitive=["/users/*/pin"])

@@ -50,7 +50,7 @@ async def test_the_models_schema_and_the_runtimes_differ_by_exactly_the_internal
 
 @pytest.mark.requirement("AT-IFACE-03")
 async def test_a_tool_that_defers_waits_and_one_that_is_always_loaded_does_not(records):
-    crowd = [scripted_tool(f"chore_{n}", should_defer=True) for n in range(100)]
+    many_tools = [scripted_tool(f"chore_{n}", should_defer=True) for n in range(100)]
     discovery = {
         "search_hint": "do it now",
         "description": "Do it now.",
@@ -59,7 +59,7 @@ async def test_a_tool_that_defers_waits_and_one_that_is_always_loaded_does_not(r
         "should_defer": True,
         "always_load": True,
     }
-    async with Runtime.open(tools=[*crowd, scripted_tool("eager", **discovery)]) as rt:
+    async with Runtime.open(tools=[*many_tools, scripted_tool("eager", **discovery)]) as rt:
         surface = await rt.surface()
         interfaces = {each["tool_id"]: each for each in await records(rt, "tool_interface")}
     assert surface.loaded_tools == ("tool_test.eager", "tool_agenttool.tool_search")
@@ -124,9 +124,52 @@ async def test_the_limit_of_a_tool_is_in_its_interface_and_moves_only_its_own_re
     assert {name: interface[name] for name in members} == {**members, "redaction_policy_refs": ["policy:names"]}
 
 
+@pytest.mark.requirement("AT-IFACE-11")
+async def test_the_matcher_of_an_interface_decides_which_rules_apply_and_its_profile_is_found_by_ref(
+    call, records, call_records
+):
+    body = {"type": "object", "properties": {"body": {"type": "string"}}}
+    matchers = {"shell": "shell_pattern", "path": "path_pattern", "none": None}
+    tools = [
+        scripted_tool(
+            name,
+            schema=body,
+            classifier_input="input.body",
+            permission_matcher=matcher,
+            permission_channel="console",
+            permission_profile_ref=f"permission:tool_test.{name}",
+        )
+        for name, matcher in matchers.items()
+    ]
+    rules = [
+        {"behavior": "allow", "tool": "*", "name": "all"},
+        {"behavior": "deny", "tool": "*", "command": "rm *", "name": "no-rm"},
+        {"behavior": "deny", "tool": "*", "path": "/etc/**", "name": "no-etc"},
+    ]
+    async with Runtime.open(tools=tools, rules=rules) as rt:
+        recorded = {
+            (name, text): await call_records(rt, await call(rt, name, {"body": text}))
+            for name in matchers
+            for text in ("rm x", "/etc/passwd")
+        }
+        interfaces = {each["name"]: each for each in await records(rt, "tool_interface") if each["namespace"] == "test"}
+        profiles = {each["permission_profile_id"] for each in await records(rt, "tool_permission_profile")}
+    denied = {each: made.decisions[-1]["rule_refs"] for each, made in recorded.items() if made.result["is_error"]}
+    assert denied == {
+        ("shell", "rm x"): ["cli_arg:no-rm"],
+        ("shell", "/etc/passwd"): ["cli_arg:no-etc"],  # a rule about files also applies to those that a command names
+        ("path", "/etc/passwd"): ["cli_arg:no-etc"],
+    }
+    assert {name: each.get("permission_matcher") for name, each in interfaces.items()} == matchers
+    assert {each["permission_channel"] for each in interfaces.values()} == {"console"}
+    assert {each["permission_profile_ref"] for each in interfaces.values()} <= profiles
+    for made in recorded.values():  # a decision belongs to a call, so the call refers to it
+        assert made.invocation["permission_decision_refs"] == [each["decision_id"] for each in made.decisions]
+
+
 @pytest.mark.requirement("AT-IFACE-21", "AT-IFACE-22")
 @pytest.mark.parametrize("kind", [ToolKind.SHELL_COMMAND, ToolKind.BROWSER_ACTION, ToolKind.OPENAPI_OPERATION])
-async def test_what_nobody_declared_is_open_world_and_wants_no_person(records, kind, changed):
+async def test_what_is_not_declared_is_open_world_and_needs_no_person(records, kind, changed):
     probe = changed(scripted_tool("probe", classifier_input="input"), declaration={"tool_kind": kind})
     async with Runtime.open(tools=[probe], approve="deny") as rt:
         surface = await rt.surface()
@@ -190,9 +233,9 @@ async def test_contracts_say_what_comes_out_and_what_came_out_agrees(allow, call
     async with Runtime.open(tools=[probe], rules=allow) as rt:
         result = await call(rt, "query", {})
         exported = await sound_export(rt)
-    (told,) = [each["output_contract"] for each in exported if "output_contract" in each]
+    (reported,) = [each["output_contract"] for each in exported if "output_contract" in each]
     assert result.structured_content == {"rows": [1, 2]}
-    assert {item.type.value for item in result.content} <= set(told["content_types"])
-    assert [ref.media_type for ref in result.artifact_refs] == [told["artifact_expectations"][0]["media_type"]]
-    assert (told["media_modes"], told["result_shape"]) == (["text"], {"kind": "list", "items_at": "/rows"})
-    assert (told["max_inline_chars"], told["persistence_policy_ref"]) == (500, "preview_and_persist")
+    assert {item.type.value for item in result.content} <= set(reported["content_types"])
+    assert [ref.media_type for ref in result.artifact_refs] == [reported["artifact_expectations"][0]["media_type"]]
+    assert (reported["media_modes"], reported["result_shape"]) == (["text"], {"kind": "list", "items_at": "/rows"})
+    assert (reported["max_inline_chars"], reported["persistence_policy_ref"]) == (500, "preview_and_persist")

@@ -47,13 +47,13 @@ def painter(changed):
 
 @pytest.mark.requirement("AT-INV-05", "AT-MODEL-04", "AT-REF-05")
 async def test_an_invocation_links_the_five_systems_that_it_touched_and_holds_nothing_of_theirs(
-    painter, call, rule, story
+    painter, call, rule, call_records
 ):
     house = rule("allow", "*", source="policy_settings", ref="house-rule")
     async with Runtime.open(tools=[painter], rules=[house]) as rt:
-        told = await story(rt, await call(rt, "paint", {}))
+        recorded = await call_records(rt, await call(rt, "paint", {}))
     linked = {
-        name: told.invocation[f"{name}_refs"] for name in ("runtime", "policy", "evidence", "telemetry", "artifact")
+        name: recorded.invocation[f"{name}_refs"] for name in ("runtime", "policy", "evidence", "telemetry", "artifact")
     }
     assert linked == {
         "runtime": ["task_9"],
@@ -62,19 +62,19 @@ async def test_an_invocation_links_the_five_systems_that_it_touched_and_holds_no
         "telemetry": [to_json(SPAN)],
         "artifact": [to_json(ARTIFACT)],
     }
-    assert all(each["task_id"] == "task_9" for each in told.progress)
-    assert "hedgehog" not in json.dumps(told.invocation)
+    assert all(each["task_id"] == "task_9" for each in recorded.progress)
+    assert "hedgehog" not in json.dumps(recorded.invocation)
 
 
 @pytest.mark.requirement("AT-RES-02")
-async def test_a_rich_result_fills_every_member_that_applies(painter, call, rule, story):
+async def test_a_rich_result_fills_every_member_that_applies(painter, call, rule, call_records):
     async with Runtime.open(tools=[painter], rules=[rule("allow", "*")]) as rt:
-        rich = await story(rt, await call(rt, "paint", {}))
-        large = await story(rt, await call(rt, "paint", {"times": 4000}))
+        rich = await call_records(rt, await call(rt, "paint", {}))
+        large = await call_records(rt, await call(rt, "paint", {"times": 4000}))
     async with Runtime.open(
         tools=[painter], rules=[rule("deny", "*", source="policy_settings", ref="house-rule")]
     ) as rt:
-        denied = await story(rt, await call(rt, "paint", {}))
+        denied = await call_records(rt, await call(rt, "paint", {}))
     assert rich.result.keys() >= MEMBERS
     assert large.result["persistence_refs"] == [each["decision_id"] for each in large.persistence] != []
     assert denied.result["policy_refs"] == denied.invocation["policy_refs"] == ["house-rule"]

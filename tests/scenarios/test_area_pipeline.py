@@ -39,7 +39,7 @@ def giving(output):
 
 
 @pytest.mark.requirement("AT-PIPE-01")
-async def test_a_call_passes_its_phases_in_order(bench, call, hook, rule, story):
+async def test_a_call_passes_its_phases_in_order(bench, call, hook, rule, call_records):
     passed = []
 
     def passing(name, value=None):
@@ -77,7 +77,7 @@ async def test_a_call_passes_its_phases_in_order(bench, call, hook, rule, story)
     ]
     bench.payloads = NotingStore()
     async with bench.open([probe], rules=[rule("allow", "*")], hooks=hooks) as rt:
-        told = await story(rt, await call(rt, "probe", {"n": 1}))
+        recorded = await call_records(rt, await call(rt, "probe", {"n": 1}))
     first_seen = list(dict.fromkeys(passed))
     assert first_seen == [
         "validate_values",
@@ -92,11 +92,11 @@ async def test_a_call_passes_its_phases_in_order(bench, call, hook, rule, story)
         "persist_result",
     ]
     assert probe.executor.inputs == [{"n": 2}]
-    assert told.told[0] == "planned"
-    assert "permission.decided queued started" in " ".join(told.told).replace(
+    assert recorded.event_types[0] == "planned"
+    assert "permission.decided queued started" in " ".join(recorded.event_types).replace(
         "hook.pre.started hook.pre.completed ", ""
     )
-    assert told.told[-4:] == ["result.persisted", "result.created", "yielded", "succeeded"]
+    assert recorded.event_types[-4:] == ["result.persisted", "result.created", "yielded", "succeeded"]
 
 
 BEFORE = {
@@ -143,8 +143,8 @@ def hooks_of(phase, hook):
 
 @pytest.mark.requirement("AT-PIPE-02", "AT-PIPE-10", "AT-ERR-03", "AT-RES-10")
 @pytest.mark.parametrize("phase", [*BEFORE, *AFTER])
-async def test_a_failure_in_any_phase_skips_the_rest_and_is_told_once_by_its_own_name(
-    bench, hook, rule, story, begun, phase
+async def test_a_failure_in_any_phase_skips_the_rest_and_is_recorded_once_by_its_own_name(
+    bench, hook, rule, call_records, begun, phase
 ):
     probe = probe_of(phase)
     blocker = asyncio.Event()
@@ -167,14 +167,16 @@ async def test_a_failure_in_any_phase_skips_the_rest_and_is_told_once_by_its_own
             await first
         else:
             result = await rt.call(name, arguments, surface=surface)
-        told = await story(rt, result)
-    failure = told.result["error"]
+        recorded = await call_records(rt, result)
+    failure = recorded.result["error"]
     assert failure["error_class"] == (BEFORE | AFTER)[phase]
     assert failure.get("phase", phase) == phase.partition(",")[0]
-    assert (told.result["is_error"], told.result["invocation_id"]) == (True, result.invocation_id)
+    assert (recorded.result["is_error"], recorded.result["invocation_id"]) == (True, result.invocation_id)
     assert len(probe.executor.inputs) == (phase in AFTER)
     assert failure["retry"]["safe"] == (phase not in AFTER)
-    assert [each for each in told.told if each in ("succeeded", "failed", "canceled")] == told.told[-1:]
+    assert [
+        each for each in recorded.event_types if each in ("succeeded", "failed", "canceled")
+    ] == recorded.event_types[-1:]
 
 
 @pytest.mark.requirement("AT-PIPE-18")
@@ -190,7 +192,7 @@ async def test_an_output_that_cannot_be_mapped_stays_reachable(allow, bench, cal
     assert await bench.payloads.get(result.native_output_ref.removeprefix("payload:")) == b'"done"'
 
 
-async def test_what_a_tool_forbids_to_store_is_not_kept_because_its_mapping_failed(allow, bench, call):
+async def test_what_a_tool_forbids_to_store_is_not_stored_because_its_mapping_failed(allow, bench, call):
     secretive = dataclasses.replace(scripted_tool("probe", persistence_policy_ref="never_persist"), map_result=broken)
     async with bench.open([secretive], rules=allow) as rt:
         result = await call(rt, "probe", {})
@@ -199,29 +201,31 @@ async def test_what_a_tool_forbids_to_store_is_not_kept_because_its_mapping_fail
 
 
 @pytest.mark.requirement("AT-PIPE-21")
-async def test_after_a_success_the_hook_of_success_runs_and_after_a_failure_that_of_failure(allow, call, hook, story):
-    heard = []
+async def test_after_a_success_the_hook_of_success_runs_and_after_a_failure_that_of_failure(
+    allow, call, hook, call_records
+):
+    received = []
     hooks = [
-        hook(lambda question: heard.append((question.tool_name, question.hook_event.value)), event)
+        hook(lambda question: received.append((question.tool_name, question.hook_event.value)), event)
         for event in ("post_tool_use", "post_tool_use_failure")
     ]
     tools = [scripted_tool("good"), scripted_tool("bad", failing())]
     async with Runtime.open(tools=tools, rules=allow, hooks=hooks, approve="wait") as rt:
-        good, bad = [await story(rt, await call(rt, name, {})) for name in ("good", "bad")]
-    assert heard == [("test.good", "post_tool_use"), ("test.bad", "post_tool_use_failure")]
+        good, bad = [await call_records(rt, await call(rt, name, {})) for name in ("good", "bad")]
+    assert received == [("test.good", "post_tool_use"), ("test.bad", "post_tool_use_failure")]
     assert [each["hook_event"] for each in good.hooks + bad.hooks] == ["post_tool_use", "post_tool_use_failure"]
 
 
 @pytest.mark.requirement("AT-PIPE-22")
 @pytest.mark.parametrize("answer", [{"stop": "enough"}, broken], ids=["stop", "fault"])
-async def test_a_post_hook_that_ends_a_call_does_not_hide_that_it_ran(allow, bench, call, hook, story, answer):
+async def test_a_post_hook_that_ends_a_call_does_not_hide_that_it_ran(allow, bench, call, hook, call_records, answer):
     probe = scripted_tool("probe")
     async with bench.open([probe], rules=allow, hooks=[hook(answer, "post_tool_use")]) as rt:
-        told = await story(rt, await call(rt, "probe", {}))
-    assert told.result["error"]["error_class"] == ("post_hook_failed" if answer is broken else "hook_blocked")
-    assert told.result["error"]["retry"]["safe"] is False
-    assert (told.invocation["status"], len(probe.executor.inputs)) == ("failed", 1)
-    assert await bench.payloads.get(told.result["native_output_ref"].removeprefix("payload:")) == b"done"
+        recorded = await call_records(rt, await call(rt, "probe", {}))
+    assert recorded.result["error"]["error_class"] == ("post_hook_failed" if answer is broken else "hook_blocked")
+    assert recorded.result["error"]["retry"]["safe"] is False
+    assert (recorded.invocation["status"], len(probe.executor.inputs)) == ("failed", 1)
+    assert await bench.payloads.get(recorded.result["native_output_ref"].removeprefix("payload:")) == b"done"
 
 
 @pytest.mark.requirement("AT-IFACE-07")

@@ -1,4 +1,4 @@
-"""Scheduling: who may run beside whom for which input, what an interruption does, and what is told of it."""
+"""Scheduling: who may run beside whom for which input, what an interruption does, and what is recorded of it."""
 
 import asyncio
 import dataclasses
@@ -12,7 +12,7 @@ from agenttool.testing.fakes import scripted_tool
 
 
 class Room:
-    """A place where tools run, and somebody notes who is there together."""
+    """A place where tools run, and a list records which run together."""
 
     def __init__(self):
         self.inside, self.met = [], []
@@ -76,7 +76,7 @@ async def test_a_tool_that_only_reads_and_says_no_more_runs_alone(allow):
 
 @pytest.mark.requirement("AT-SCHED-04")
 @pytest.mark.parametrize("member", ["interrupt_behavior", "sibling_failure_policy", "ordering_policy", "yield_policy"])
-def test_a_policy_with_a_word_that_nobody_listed_is_refused(member):
+def test_a_policy_with_an_unlisted_word_is_refused(member):
     plain = {"schema_version": "0.2.0", "record_type": "tool_scheduler_policy", "scheduler_policy_id": "s"}
     assert from_json(plain, SchedulerPolicy).scheduler_policy_id == "s"
     with pytest.raises(RecordError, match=member):
@@ -95,7 +95,7 @@ async def interrupted(begun, rules, **facts):
         surface = await rt.surface()
         calling = asyncio.ensure_future(rt.call("probe", {}, surface=surface))
         await begun(rt)
-        rt.interrupt()
+        rt.calls.interrupt()
         for _ in range(5):
             await asyncio.sleep(0)
         release.set()
@@ -127,7 +127,7 @@ async def test_an_interrupted_tool_that_blocks_ends_before_the_next_turn_and_dep
         )
         turn = asyncio.ensure_future(rt.batch([blocking, dependent], surface=surface))
         await begun(rt)
-        rt.interrupt()
+        rt.calls.interrupt()
         next_turn = asyncio.ensure_future(rt.call("probe", {"on": "next"}, surface=surface))
         for _ in range(20):
             await asyncio.sleep(0)
@@ -140,7 +140,7 @@ async def test_an_interrupted_tool_that_blocks_ends_before_the_next_turn_and_dep
 
 
 @pytest.mark.requirement("AT-SCHED-07", "AT-IFACE-19", "AT-IFACE-10")
-async def test_every_invocation_tells_the_seven_facts_of_its_call(allow, call, story):
+async def test_every_invocation_states_the_seven_facts_of_its_call(allow, call, call_records):
     async def work(job):
         return "done"
 
@@ -150,8 +150,8 @@ async def test_every_invocation_tells_the_seven_facts_of_its_call(allow, call, s
         locks=lambda _: [ResourceLock(resource="a", mode="shared")],
     )
     async with Runtime.open(tools=[probe, scripted_tool("silent")], rules=allow) as rt:
-        read, wrote = [(await story(rt, await call(rt, "sh", {"command": each}))) for each in ("cat a", "rm a")]
-        silent = await story(rt, await call(rt, "silent", {}))
+        read, wrote = [(await call_records(rt, await call(rt, "sh", {"command": each}))) for each in ("cat a", "rm a")]
+        silent = await call_records(rt, await call(rt, "silent", {}))
     facts = read.invocation["scheduler"]
     assert facts.keys() >= {
         "is_concurrency_safe",
@@ -202,12 +202,14 @@ async def test_an_approved_call_names_its_decisions_hook_runs_question_and_polic
 
 
 @pytest.mark.requirement("AT-SCHED-06", "AT-PIPE-28")
-async def test_the_policy_of_a_batch_without_one_leaves_no_question_open_and_is_told_once(allow, story, sound_export):
+async def test_the_policy_of_a_batch_without_one_leaves_no_question_open_and_is_reported_once(
+    allow, call_records, sound_export
+):
     async with Runtime.open(tools=[scripted_tool("probe", is_concurrency_safe=True)], rules=allow) as rt:
         surface = await rt.surface()
         calls = [ToolCall(name="probe", arguments={}), ToolCall(name="probe", arguments={}, depends_on=(0,))]
         results, _ = [await rt.batch(calls, surface=surface) for _ in range(2)]
-        first, second = [await story(rt, result) for result in results]
+        first, second = [await call_records(rt, result) for result in results]
         (policy,) = [each for each in await sound_export(rt) if each["record_type"] == "tool_scheduler_policy"]
     assert first.invocation["scheduler"]["is_concurrency_safe"] is True
     assert first.invocation["scheduler_policy_ref"] == policy["scheduler_policy_id"]

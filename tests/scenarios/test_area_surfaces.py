@@ -32,7 +32,7 @@ async def test_every_scope_has_its_surface_and_calls_carry_its_id(scope, allow, 
 
 
 @pytest.mark.requirement("AT-SURF-02", "AT-SURF-15", "AT-SURF-06")
-async def test_a_surface_tells_the_whole_field_set(rule, changed, sound_export):
+async def test_a_surface_lists_the_whole_field_set(rule, changed, sound_export):
     tools = [
         scripted_tool("shown"),
         scripted_tool("waiting", should_defer=True),
@@ -86,7 +86,7 @@ EIGHT = {
 
 @pytest.mark.requirement("AT-SURF-11")
 @pytest.mark.parametrize("reason", EIGHT)
-async def test_each_cause_has_its_token_and_says_what_would_change_it(reason, error):
+async def test_each_cause_has_its_token_and_the_log_says_what_would_change_it(reason, error, caplog):
     facts, context, options = EIGHT[reason]
     probe = scripted_tool("probe", **facts)
     async with Runtime.open(tools=[probe], **options) as rt:
@@ -94,7 +94,9 @@ async def test_each_cause_has_its_token_and_says_what_would_change_it(reason, er
         refused = await rt.call("probe", {}, surface=surface)
     (entry,) = (*surface.blocked_tools, *surface.excluded_tools)
     assert (entry.reason, entry.may_change) == (reason, True)
-    assert entry.would_change in refused.error.message
+    assert entry.would_change not in refused.text, "the model cannot do that"
+    assert "ask the operator to change that" in refused.text
+    assert f"to change that: {entry.would_change}" in caplog.text
     assert (error(refused), refused.error.error_code) == ("blocked_tool", reason)
     assert probe.executor.inputs == []
 
@@ -125,7 +127,7 @@ async def test_five_filters_exclude_before_anything_is_considered(changed):
     ]
     async with Runtime.open(tools=tools, circumstances=Circumstances(gates=frozenset({"beta"}))) as rt:
         child = rt.child(await rt.surface())
-        await rt.change(gates=[], allows_shell=False)
+        await rt.surfaces.change(gates=[], allows_shell=False)
         surface = await child.surface(role=Role(name="worker", tools=("test.*",)), model=ModelCapabilities())
     assert {each.name.partition(".")[2]: each.reason.value for each in surface.excluded_tools} == {
         "by_role": "role_not_allowed",
@@ -159,7 +161,7 @@ async def test_a_tool_whose_output_is_a_picture_needs_a_model_that_takes_picture
 
 
 @pytest.mark.requirement("AT-SURF-14")
-async def test_a_background_worker_gets_what_its_role_allows_and_nobody_to_ask():
+async def test_a_background_worker_gets_what_its_role_allows_and_no_approver():
     tools = [
         scripted_tool("read", namespace="files"),
         scripted_tool("pay", namespace="bank"),
@@ -205,14 +207,14 @@ async def test_what_is_not_discovered_has_no_browser_or_may_run_no_commands_says
     assert [(each.name, each.reason) for each in surface.deferred_tools] == [
         ("search_issues", "deferred_until_discovered")
     ]
-    told = {each.name: (each.reason.value, each.message) for each in surface.excluded_tools}
-    assert told == {
+    expected = {each.name: (each.reason.value, each.message) for each in surface.excluded_tools}
+    assert expected == {
         "test.click": ("setup_required", "no browser session exists"),
         "test.run": ("policy_blocked", "the sandbox or the platform forbids commands and code"),
     }
 
 
-async def test_a_deprecated_tool_is_told_of_apart_because_it_still_answers(changed, allow):
+async def test_a_deprecated_tool_is_listed_apart_because_it_still_answers(changed, allow):
     old = changed(scripted_tool("old"), declaration={"lifecycle": Lifecycle.DEPRECATED})
     async with Runtime.open(tools=[old], rules=allow) as rt:
         surface = await rt.surface()
@@ -223,7 +225,7 @@ async def test_a_deprecated_tool_is_told_of_apart_because_it_still_answers(chang
 
 
 @pytest.mark.parametrize(
-    ("context", "told"),
+    ("context", "expected"),
     [
         ({"role": "reader"}, "create one with Role"),
         ({"model": "gpt"}, "must be ModelCapabilities"),
@@ -232,7 +234,7 @@ async def test_a_deprecated_tool_is_told_of_apart_because_it_still_answers(chang
         ({"roles": None}, "takes no 'roles'"),
     ],
 )
-async def test_a_context_that_is_none_is_refused_in_words(context, told):
+async def test_an_invalid_context_is_refused_with_a_message(context, expected):
     async with Runtime.open(tools=[scripted_tool("look")]) as rt:
-        with pytest.raises(ConfigError, match=told):
+        with pytest.raises(ConfigError, match=expected):
             await rt.surface(**context)

@@ -39,7 +39,7 @@ async def bake(context: Context, loaves: int = 1) -> str:
 
 
 async def a_long_day(rule, hook, asked_questions, sound_export):
-    """Calls that end in many different ways, and everything that is told of them."""
+    """Calls that end in many different ways, and everything that is recorded of them."""
 
     async def fail(job):
         raise ValueError("as asked")
@@ -128,7 +128,7 @@ async def test_every_word_of_a_long_day_is_one_of_the_standards(rule, hook, aske
 
 
 @pytest.mark.requirement("AT-DECL-11")
-async def test_a_lifecycle_that_nobody_listed_is_refused_at_registration(changed):
+async def test_an_unlisted_lifecycle_is_refused_at_registration(changed):
     odd = changed(scripted_tool("odd"), declaration={"lifecycle": "whenever"})
     assert "whenever" not in list(Lifecycle)
     with pytest.raises(ConfigError, match="lifecycle"):
@@ -175,16 +175,16 @@ async def test_an_example_that_does_not_fit_is_refused_when_the_tool_is_declared
 
 
 @pytest.mark.requirement("AT-PROG-04")
-async def test_a_listener_who_leaves_and_comes_back_misses_no_progress_and_hears_none_twice(allow, call):
-    heard = []
+async def test_a_reader_that_leaves_and_comes_back_misses_no_progress_and_gets_none_twice(allow, call):
+    received = []
 
     async def listen(runtime, after, until):
-        """Follow the log from a position until enough was heard; give the position to come back to."""
+        """Follow the log from a position until enough was received; return the position to come back to."""
         async for position, event in runtime.journal.events(after=after):
             if event.event_type == "tool.invocation.progress":
-                heard.append(event.data["progress"])
+                received.append(event.data["progress"])
             after = position
-            if len(heard) >= until:
+            if len(received) >= until:
                 break
         return after
 
@@ -194,11 +194,11 @@ async def test_a_listener_who_leaves_and_comes_back_misses_no_progress_and_hears
         position = await listen(rt, position, 5)
         result = await baking
         await listen(rt, position, 9)
-        live = list(heard)
-        heard.clear()
+        live = list(received)
+        received.clear()
         await listen(rt, 0, 9)
     assert result.status == "succeeded"
-    assert live == heard == list(range(1, 10))
+    assert live == received == list(range(1, 10))
 
 
 @pytest.mark.requirement("AT-DECL-12")

@@ -100,7 +100,7 @@ async def test_results_leave_in_asked_order_unless_unordered_is_allowed(allow):
 
 
 @pytest.mark.requirement("AT-SCHED-15")
-async def test_under_ignore_a_failure_is_nobody_elses_business(run):
+async def test_under_ignore_a_failure_affects_no_other_call(run):
     results = await run(Watch(), [call("fail", 0), call("read", 1), call("read", 2)])
     assert [result.status.value for result in results] == ["failed", "succeeded", "succeeded"]
 
@@ -132,15 +132,15 @@ async def test_under_cancel_siblings_a_failure_takes_the_unfinished_along(allow)
     assert [result.status.value for result in results] == ["synthetic_error", "failed"]
 
 
-async def test_whoever_waited_for_a_place_begins_before_the_one_before_is_written_up():
+async def test_a_call_that_waited_for_a_permit_starts_before_the_end_of_the_previous_call_is_recorded():
     async with Runtime.open(tools=Watch().tools) as rt:
         surface = await rt.surface()
         await rt.batch(
             [call("read", 0), call("read", 1), call("read", 2)], surface=surface, policy=policy(max_parallel=1)
         )
-        told = [record.event_type.value async for record in rt.journal.export() if isinstance(record, ToolEvent)]
-    begins = [place for place, kind in enumerate(told) if kind == "tool.invocation.started"]
-    ends = [place for place, kind in enumerate(told) if kind == "tool.invocation.succeeded"]
+        recorded = [record.event_type.value async for record in rt.journal.export() if isinstance(record, ToolEvent)]
+    begins = [place for place, kind in enumerate(recorded) if kind == "tool.invocation.started"]
+    ends = [place for place, kind in enumerate(recorded) if kind == "tool.invocation.succeeded"]
     assert begins[1] < ends[0] < begins[2]
 
 

@@ -1,4 +1,4 @@
-"""When something changes under a surface: it is made anew, and the old one offers nothing that is gone."""
+"""When something changes under a surface: it is rebuilt, and the old one offers nothing that is gone."""
 
 import asyncio
 import dataclasses
@@ -23,11 +23,11 @@ async def test_a_tool_that_went_since_a_surface_was_made_is_not_loaded_on_it(rul
     async with Runtime.open(tools=tools, circumstances=begin, surface=hiding, approve="wait") as rt:
         surface = await rt.surface()
         for gone in ({"rules": [rule("deny", "test.two")]}, {"credentials": []}):
-            await rt.change(**gone)
+            await rt.surfaces.change(**gone)
             with pytest.raises(ConfigError, match=r"'test.two' can no longer be loaded; .*gives the reason"):
                 await rt.load(["two"], surface=surface)
-        told = [each.event_type async for each in rt.journal.export() if hasattr(each, "event_type")]
-        assert EventType.DEFERRED_LOADED not in told
+        recorded = [each.event_type async for each in rt.journal.export() if hasattr(each, "event_type")]
+        assert EventType.DEFERRED_LOADED not in recorded
 
 
 @pytest.fixture(scope="session")
@@ -69,12 +69,12 @@ EIGHT = {
 
 @pytest.mark.requirement("AT-SURF-17")
 @pytest.mark.parametrize("cause", EIGHT)
-async def test_each_of_the_eight_changes_makes_surfaces_anew_and_is_told(cause, kinds, allow, records):
+async def test_each_of_the_eight_changes_rebuilds_surfaces_and_is_recorded(cause, kinds, allow, records):
     change, gone = EIGHT[cause]
     async with Runtime.open(tools=kinds(), rules=allow, circumstances=EVERYTHING, approve="wait") as rt:
         before = await rt.surface("session")
-        renewed = await rt.change(**change)
-        after = rt.current(before)
+        renewed = await rt.surfaces.change(**change)
+        after = rt.surfaces.current(before)
         events = [each for each in await records(rt, "tool_event") if each["event_type"] == EventType.SURFACE_UPDATED]
     assert renewed == {before.surface_id: after}
     assert after.surface_id != before.surface_id
@@ -87,13 +87,13 @@ async def test_each_of_the_eight_changes_makes_surfaces_anew_and_is_told(cause, 
 
 
 @pytest.mark.requirement("AT-EVT-04")
-async def test_a_surface_is_told_when_it_is_made_and_when_a_change_of_rules_makes_it_anew(kinds, allow, records):
+async def test_a_surface_is_reported_when_it_is_made_and_when_a_change_of_rules_rebuilds_it(kinds, allow, records):
     async with Runtime.open(tools=kinds(), rules=allow, circumstances=EVERYTHING, approve="wait") as rt:
         before = await rt.surface("session")
-        await rt.change(rules=[])
-        after = rt.current(before)
-        told = [(each["event_type"], each["data"].get("surface_id")) for each in await records(rt, "tool_event")]
-    assert [each for each in told if each[0].startswith("tool.surface.")] == [
+        await rt.surfaces.change(rules=[])
+        after = rt.surfaces.current(before)
+        recorded = [(each["event_type"], each["data"].get("surface_id")) for each in await records(rt, "tool_event")]
+    assert [each for each in recorded if each[0].startswith("tool.surface.")] == [
         (EventType.SURFACE_CREATED, before.surface_id),
         (EventType.SURFACE_UPDATED, after.surface_id),
     ]
@@ -107,7 +107,7 @@ async def test_on_an_old_surface_nothing_can_be_called_that_is_not_there_any_mor
         old = await rt.surface("session")
         for name in tools:
             assert (await rt.call(name, {}, surface=old)).status == "succeeded"
-        await rt.change(**change)
+        await rt.surfaces.change(**change)
         ended = {name: error(await rt.call(name, {}, surface=old)) for name in tools}
     assert {name for name, ended in ended.items() if ended == "blocked_tool"} == gone
     assert {name for name, tool in tools.items() if len(tool.executor.inputs) == 1} == gone
@@ -117,8 +117,8 @@ async def test_what_came_later_is_on_the_current_surface_and_not_on_the_old_one(
     tools = [scripted_tool("keyed", required_credentials=("vault:key",)), scripted_tool("plain")]
     async with Runtime.open(tools=tools, rules=allow, approve="wait") as rt:
         old = await rt.surface()
-        await rt.change(credentials=["vault:key"])
-        current = rt.current(old)
+        await rt.surfaces.change(credentials=["vault:key"])
+        current = rt.surfaces.current(old)
         assert error(await rt.call("keyed", {}, surface=old)) == "blocked_tool"
         assert (await rt.call("keyed", {}, surface=current)).status == "succeeded"
         assert (await rt.call("plain", {}, surface=old)).status == "succeeded"
@@ -150,13 +150,13 @@ async def test_a_search_on_an_old_surface_finds_nothing_that_was_left_out_since(
         old = await rt.surface("session")
         for query in ("probe", "select:secret_probe"):
             assert "test.secret_probe" in [each.name for each in (await rt.search(query, surface=old)).matches]
-        await rt.change(**change)
-        for surface in (old, rt.current(old)):
+        await rt.surfaces.change(**change)
+        for surface in (old, rt.surfaces.current(old)):
             for query in ("probe", "secret_probe", "select:secret_probe,tool_test.secret_probe"):
                 found = await rt.search(query, surface=surface)
-                told = await rt.call("tool_search", {"query": query}, surface=surface)
+                called = await rt.call("tool_search", {"query": query}, surface=surface)
                 assert "test.secret_probe" not in [each.name for each in found.matches]
-                assert "test.secret_probe" not in [each["name"] for each in told.structured_content["matches"]]
+                assert "test.secret_probe" not in [each["name"] for each in called.structured_content["matches"]]
             words = await rt.search("probe", surface=surface)
             assert [each.name for each in words.matches] == ["rest.open_probe"]
             assert words.total_deferred_tools == 1
@@ -169,8 +169,8 @@ async def test_a_tool_that_takes_a_denied_name_is_hidden_whatever_old_surfaces_a
         tools=[first], rules=[rule("deny", "test.evil", is_optional=True)], surface=hiding, approve="wait"
     ) as rt:
         old = await rt.surface("session")
-        await rt.change(gates=["beta"])
-        rt.declare(changed(first, declaration={"description": "The first one, told anew."}))
+        await rt.surfaces.change(gates=["beta"])
+        rt.declare(changed(first, declaration={"description": "The first one, with another description."}))
         rt.declare(late)
         assert "late" in loaded(await rt.surface("session"))
         await rt.search("first", surface=old)
@@ -205,15 +205,17 @@ async def test_a_tool_that_its_author_took_back_goes_from_every_surface_at_once(
 
 
 async def updates(rt, records):
-    """List which surface took the place of which, as events tell it."""
-    told = [each["data"] for each in await records(rt, "tool_event") if each["event_type"] == EventType.SURFACE_UPDATED]
-    return [(each["replaces"], each["surface_id"]) for each in told]
+    """List which surface replaced which, according to events."""
+    recorded = [
+        each["data"] for each in await records(rt, "tool_event") if each["event_type"] == EventType.SURFACE_UPDATED
+    ]
+    return [(each["replaces"], each["surface_id"]) for each in recorded]
 
 
 @pytest.mark.requirement("AT-SURF-17", "AT-EVT-04")
 @pytest.mark.parametrize("is_deferred", [True, False])
 @pytest.mark.parametrize("by", ["retire", "declare", "provider"])
-async def test_surfaces_that_held_a_tool_are_made_anew_when_it_is_taken_back_and_that_is_told(
+async def test_surfaces_that_held_a_tool_are_rebuilt_when_it_is_taken_back_and_that_is_recorded(
     by, is_deferred, changed, allow, records
 ):
     probe = scripted_tool("probe", should_defer=is_deferred)
@@ -226,12 +228,12 @@ async def test_surfaces_that_held_a_tool_are_made_anew_when_it_is_taken_back_and
         elif by == "declare":
             rt.declare(changed(probe, declaration={"lifecycle": Lifecycle.DISABLED}))
         else:
-            await rt.change(providers={"test": "unavailable"})
+            await rt.surfaces.change(providers={"test": "unavailable"})
         await asyncio.sleep(0)
-        current, current_below = rt.current(held), child.current(below)
-        told = await updates(rt, records)
-        renewed = {before for before, _ in told}
-        assert (held.surface_id, current.surface_id) in told
+        current, current_below = rt.surfaces.current(held), child.surfaces.current(below)
+        recorded = await updates(rt, records)
+        renewed = {before for before, _ in recorded}
+        assert (held.surface_id, current.surface_id) in recorded
         if by != "provider":
             assert without.surface_id not in renewed
             assert current.surface_reason == "test.probe taken back"
@@ -240,11 +242,11 @@ async def test_surfaces_that_held_a_tool_are_made_anew_when_it_is_taken_back_and
             assert absent["test.probe"] == "feature_disabled"
         assert "tool_test.probe" not in (*current.loaded_tools, *current_below.loaded_tools)
         if not is_deferred:
-            assert (below.surface_id, current_below.surface_id) in told
+            assert (below.surface_id, current_below.surface_id) in recorded
 
 
 @pytest.mark.requirement("AT-SURF-17")
-async def test_a_rule_that_a_person_wants_to_be_remembered_makes_surfaces_anew_and_is_told(records):
+async def test_a_rule_that_a_person_wants_to_be_remembered_rebuilds_surfaces_and_is_recorded(records):
     async with Runtime.open(tools=[scripted_tool("probe")], approve="wait") as rt:
         before = await rt.surface("session")
         child = rt.child(before)
@@ -256,20 +258,20 @@ async def test_a_rule_that_a_person_wants_to_be_remembered_makes_surfaces_anew_a
         rule = next(each.rule for each in asked[0].suggested_updates if each.rule)
         await rt.approvals.decide(asked[0].approval_id, Remember(rule=rule))
         assert (await calling).status == "succeeded"
-        after, after_below = rt.current(before), child.current(below)
-        told = await updates(rt, records)
-    assert {(before.surface_id, after.surface_id), (below.surface_id, after_below.surface_id)} <= set(told)
+        after, after_below = rt.surfaces.current(before), child.surfaces.current(below)
+        recorded = await updates(rt, records)
+    assert {(before.surface_id, after.surface_id), (below.surface_id, after_below.surface_id)} <= set(recorded)
     assert after.surface_reason == after_below.surface_reason == "policy changed"
     assert len(after.policy_refs) == len(before.policy_refs) + 1
 
 
-async def test_what_goes_together_makes_a_surface_anew_once_and_who_asks_has_it_at_once(allow, records):
+async def test_changes_made_together_rebuild_a_surface_once_and_a_caller_that_asks_has_it_at_once(allow, records):
     tools = [scripted_tool(f"t{number}") for number in range(9)]
     async with Runtime.open(tools=tools, rules=allow, approve="wait") as rt:
         old = await rt.surface()
         for number in range(7):
             rt.retire(f"tool_test.t{number}")
-        current = rt.current(old)
+        current = rt.surfaces.current(old)
         assert loaded(current) == {"t7", "t8"}
         assert current.surface_reason == (
             "test.t0 taken back, test.t1 taken back, test.t2 taken back, test.t3 taken back, test.t4 taken back and 2 more"
@@ -298,16 +300,16 @@ async def test_new_rules_hold_for_the_next_call_on_any_surface(rule, allow, erro
     async with Runtime.open(tools=[scripted_tool("pay")], rules=allow, approve="wait") as rt:
         surface = await rt.surface()
         assert (await rt.call("pay", {}, surface=surface)).status == "succeeded"
-        await rt.change(rules=[rule("deny", "test.pay")])
+        await rt.surfaces.change(rules=[rule("deny", "test.pay")])
         assert error(await rt.call("pay", {}, surface=surface)) == "permission_denied"
 
 
-async def test_a_loaded_tool_stays_loaded_when_the_surface_is_made_anew():
+async def test_a_loaded_tool_stays_loaded_when_the_surface_is_rebuilt():
     tools = [scripted_tool("waiting", should_defer=True), scripted_tool("other", should_defer=True)]
     async with Runtime.open(tools=tools, approve="wait") as rt:
         surface = await rt.load(["waiting"], surface=await rt.surface())
-        await rt.change(gates=["beta"])
-        current = rt.current(surface)
+        await rt.surfaces.change(gates=["beta"])
+        current = rt.surfaces.current(surface)
     assert loaded(current) >= {"waiting"}
     assert [each.name for each in current.deferred_tools] == ["other"]
 
@@ -319,22 +321,22 @@ async def test_a_change_above_reaches_the_sub_agents_below(allow, error):
         above = await rt.surface()
         child = rt.child(above)
         below = await child.surface()
-        await rt.change(credentials=[])
+        await rt.surfaces.change(credentials=[])
         assert error(await child.call("keyed", {}, surface=below)) == "blocked_tool"
         assert error(await child.call("keyed", {}, surface=above)) == "blocked_tool"
-        assert loaded(child.current(below)) == {"writing"}
-        await child.change(credentials=["vault:key"])
-        assert loaded(child.current(below)) == {"writing"}
-        await rt.change(mode="read_only")
+        assert loaded(child.surfaces.current(below)) == {"writing"}
+        await child.surfaces.change(credentials=["vault:key"])
+        assert loaded(child.surfaces.current(below)) == {"writing"}
+        await rt.surfaces.change(mode="read_only")
         assert error(await child.call("writing", {}, surface=below)) == "blocked_tool"
 
 
 async def test_a_call_under_way_is_not_disturbed(allow):
-    go_on, begun = asyncio.Event(), asyncio.Event()
+    proceed, begun = asyncio.Event(), asyncio.Event()
 
     async def slow(job):
         begun.set()
-        await go_on.wait()
+        await proceed.wait()
         return "done"
 
     tool = scripted_tool("keyed", slow, required_credentials=("vault:key",))
@@ -342,13 +344,13 @@ async def test_a_call_under_way_is_not_disturbed(allow):
     async with Runtime.open(tools=[tool], rules=allow, circumstances=have, approve="wait") as rt:
         calling = asyncio.ensure_future(rt.call("keyed", {}, surface=await rt.surface()))
         await begun.wait()
-        await rt.change(credentials=[])
-        go_on.set()
+        await rt.surfaces.change(credentials=[])
+        proceed.set()
         assert (await calling).status == "succeeded"
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"credentials": "key"}, "credentials must be a list"),
         ({"gates": None}, "gates must be a list"),
@@ -361,10 +363,10 @@ async def test_a_call_under_way_is_not_disturbed(allow):
         ({"weather": "rain"}, "nothing called 'weather' can change"),
     ],
 )
-async def test_a_change_that_is_none_is_refused_and_changes_nothing(changes, told):
+async def test_an_invalid_change_is_refused_and_changes_nothing(changes, message):
     async with Runtime.open(tools=[scripted_tool("plain", **SAFE)], approve="wait") as rt:
         surface = await rt.surface()
-        with pytest.raises(ConfigError, match=told):
-            await rt.change(**{"mode": "read_only", **changes})
-        assert rt.current(surface) == surface
+        with pytest.raises(ConfigError, match=message):
+            await rt.surfaces.change(**{"mode": "read_only", **changes})
+        assert rt.surfaces.current(surface) == surface
         assert (await rt.surface()).role_constraints["allows_writes"] is True

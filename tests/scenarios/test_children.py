@@ -1,4 +1,4 @@
-"""Sub-agents: what they may see and do is bounded by whoever started them."""
+"""Sub-agents: what they may see and do is bounded by the agent that started them."""
 
 import asyncio
 
@@ -86,7 +86,7 @@ async def test_closing_a_child_stops_what_it_started_and_nothing_else(allow, beg
             await asyncio.sleep(0)
         assert (await calling).status == "synthetic_error"
         assert not own.done()
-        rt.cancel_all()
+        rt.calls.interrupt(blocking=True)
         assert (await own).status == "canceled"
 
 

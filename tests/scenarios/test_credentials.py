@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from starting import begin
 
 from agenttool import Context, CredentialMissing, FetchedCredential, Runtime, Secret, ToolResult, sync, tool
 from agenttool.codec import to_json, write
@@ -87,9 +88,9 @@ async def test_the_value_is_masked_in_results_errors_progress_tracebacks_logs_an
         leaked, crashed = await rt.call("leak", {}), await rt.call("crash", {})
         assert text(leaked) == "token=[redacted]"
         assert "bad token [redacted]" in crashed.error.message
-        told = await everything(rt)
+        recorded = await everything(rt)
     assert "log [redacted]" in caplog.text
-    assert TOKEN not in told + caplog.text + repr(leaked) + repr(crashed)
+    assert TOKEN not in recorded + caplog.text + repr(leaked) + repr(crashed)
 
 
 async def test_the_journal_names_the_leased_credential_of_each_call():
@@ -105,20 +106,20 @@ async def test_the_journal_names_the_leased_credential_of_each_call():
 
 
 async def test_a_lease_ends_with_its_call():
-    kept: list[Secret] = []
+    stored: list[Secret] = []
 
     @tool(read_only=True, credentials=["github"])
     def keep(ctx: Context) -> int:
-        kept.append(ctx.credentials["github"])
-        return len(kept[-1].value)
+        stored.append(ctx.credentials["github"])
+        return len(stored[-1].value)
 
     async with Runtime.open(tools=[keep], credentials={"github": TOKEN}) as rt:
         assert value(await rt.call("keep", {})) == len(TOKEN)
     with pytest.raises(CredentialMissing, match="ended with its call"):
-        _ = kept[0].value
+        _ = stored[0].value
     with pytest.raises(TypeError, match="cannot be copied"):
-        copy.copy(kept[0])
-    assert (str(kept[0]), f"{kept[0]}", repr(kept[0])) == ("Secret('github')",) * 3
+        copy.copy(stored[0])
+    assert (str(stored[0]), f"{stored[0]}", repr(stored[0])) == ("Secret('github')",) * 3
 
 
 async def test_an_undeclared_credential_raises_with_the_remedy():
@@ -328,12 +329,41 @@ async def test_a_call_that_waits_for_its_credential_can_be_canceled():
         return await asyncio.get_running_loop().create_future()
 
     async with Runtime.open(tools=TOOLS, credentials={"github": never}) as rt:
-        known = rt.new_invocation_id()
+        known = rt.calls.new_id()
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(rt.start("whoami", {}, invocation_id=known))
+            tasks.create_task(begin(rt, "whoami", {}, invocation_id=known))
             await asked.wait()
             assert await rt.cancel(known)
-        assert (await rt.wait(known)).error.error_class == "canceled"
+        assert (await rt.calls.get(known).result()).error.error_class == "canceled"
+
+
+async def test_a_call_that_waits_for_its_credential_delays_no_other_call():
+    asked, may_return = asyncio.Event(), asyncio.Event()
+
+    async def slow() -> str:
+        asked.set()
+        await may_return.wait()
+        return TOKEN
+
+    @tool(credentials=["github"])
+    async def change(ctx: Context) -> str:
+        """Change something with the credential."""
+        return f"changed with {[*ctx.credentials]}"
+
+    @tool
+    async def other() -> str:
+        """Change something else."""
+        return "other"
+
+    rules = [{"behavior": "allow", "tool": "*"}]
+    opened = Runtime.open(tools=[change, other], credentials={"github": slow}, rules=rules)
+    async with opened as rt, asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+        changing = tasks.create_task(rt.call("change", {}))
+        await asked.wait()
+        assert text(await rt.call("other", {})) == "other"
+        assert not changing.done()
+        may_return.set()
+        assert text(await changing) == "changed with ['github']"
 
 
 async def test_a_call_that_was_approved_in_another_process_leases_its_credential_there(tmp_path):
@@ -346,10 +376,10 @@ async def test_a_call_that_was_approved_in_another_process_leases_its_credential
 
     options = {"store": f"sqlite:{tmp_path}/calls.db", "tools": [push], "approve": "wait"}
     async with Runtime.open(**options, credentials={"github": TOKEN}) as rt:
-        started = await rt.start("push", {})
+        started = await begin(rt, "push", {})
     assert used == []
     async with Runtime.open(**options, credentials={"github": OTHER}) as rt:
         approval = (await rt.approvals.list())[0]
         await rt.approvals.decide(approval.approval_id, "allow")
-        assert text(await rt.wait(started.invocation_id)) == "[redacted]"
+        assert text(await rt.calls.get(started.invocation_id).result()) == "[redacted]"
     assert used == [OTHER]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Annotated
 
 import pytest
+from starting import begin
 
 from agenttool import (
     Context,
@@ -405,9 +406,9 @@ async def _(kit):
 @case("deferred result", AnswersByCallback().tool(), rules=[("allow", "*")])
 async def _(kit):
     for body in (b'{"value": "forty-two"}', b'{"error": "no idea"}'):
-        invocation = await kit.rt.start("ask", {"n": 1}, surface=kit.surface)
+        invocation = await begin(kit.rt, "ask", {"n": 1}, surface=kit.surface)
         await kit.rt.deferred.deliver(invocation.invocation_id, body)
-        await kit.rt.wait(invocation.invocation_id)
+        await kit.rt.calls.get(invocation.invocation_id).result()
 
 
 @case("tool outside the surface", add, tens)
@@ -419,7 +420,7 @@ async def _(kit):
 @case("retired tool", add, tens)
 async def _(kit):
     kit.rt.retire("local.add")
-    kit.rt.current(kit.surface)
+    kit.rt.surfaces.current(kit.surface)
     await kit.call("add", {"a": 1})
 
 

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 from project_settings import write_settings
+from starting import begin
 
 import agenttool
 from agenttool import ConfigError, Runtime, SurfacePolicy, ToolCall, sync, tool
@@ -70,8 +71,8 @@ async def test_a_call_without_a_surface_reaches_every_tool_as_it_is_declared_now
         rt.declare(add)
         results = await rt.batch([ToolCall("add", {"a": 1}), ToolCall("rare", {"n": 2})])
         assert [each.structured_content for each in results] == [2, -2]
-        started = await rt.start("add", {"a": 2})
-        assert (await rt.wait(started.invocation_id)).structured_content == 3
+        started = await begin(rt, "add", {"a": 2})
+        assert (await rt.calls.get(started.invocation_id).result()).structured_content == 3
         rt.retire("local.add")
         assert (await rt.call("add", {"a": 1})).error.error_class == "blocked_tool"
         narrow = await rt.surface(only=["local.add"])
@@ -84,7 +85,7 @@ async def test_the_default_surface_is_made_once_and_follows_the_rules_of_the_run
         first, second = [await rt.call("add", {"a": each}) for each in (1, 2)]
         invocations = [await rt.journal.invocation(each.invocation_id) for each in (first, second)]
         assert invocations[0].surface_id == invocations[1].surface_id
-        await rt.change(mode="read_only")
+        await rt.surfaces.change(mode="read_only")
         assert (await rt.call("add", {"a": 1})).structured_content == 2
         async with rt.child(await rt.surface(only=["local.add"])) as child:
             assert (await child.call("add", {"a": 4})).structured_content == 5
@@ -142,7 +143,7 @@ async def test_a_rule_is_written_in_python_as_in_the_settings_file():
     rules = [{"behavior": "allow", "tool": "local.hello"}]
     async with Runtime.open(tools=[hello], rules=rules) as rt:
         assert (await rt.call("hello", {"name": "ada"})).text == "hello ada"
-        await rt.change(rules=[{"behavior": "deny", "tool": "local.hello", "name": "quiet"}])
+        await rt.surfaces.change(rules=[{"behavior": "deny", "tool": "local.hello", "name": "quiet"}])
         assert (await rt.call("hello", {"name": "ada"})).error.error_code == "cli_arg:quiet"
 
 
@@ -193,7 +194,7 @@ def test_every_option_of_the_decorator_is_a_keyword_that_help_describes():
     parameters = inspect.signature(tool).parameters
     assert {each.kind for name, each in parameters.items() if name != "function"} == {inspect.Parameter.KEYWORD_ONLY}
     assert set(ToolOptions.__annotations__) == set(parameters) - {"function"}
-    assert all(f"        {name}: " in tool.__doc__ for name in parameters)
+    assert all(f"    {name}: " in inspect.getdoc(tool) for name in parameters)
 
 
 def test_what_guides_need_is_exported():

@@ -60,7 +60,7 @@ async def test_repeating_a_call_that_was_stopped_is_safe_if_its_tool_only_reads(
     async with Runtime.open(tools=[patient], rules=allow, approve="wait") as rt:
         running = asyncio.ensure_future(call(rt, "patient", {}))
         await started.wait()
-        rt.cancel_all()
+        rt.calls.interrupt(blocking=True)
         result = await running
     assert result.error.retry.safe is only_reads
     assert ("may have taken effect" in result.model_facing_content[0].text) is not only_reads
@@ -135,14 +135,14 @@ async def test_a_schema_that_would_take_for_ever_to_check_is_refused_when_it_is_
 
 @pytest.mark.requirement("AT-EXEC-04", "AT-EXEC-06", "AT-PROG-10", "AT-PROG-11")
 async def test_a_tool_that_cannot_be_stopped_says_so_and_ends_as_it_ends(call, records, allow):
-    started, go_on = asyncio.Event(), threading.Event()
+    started, proceed = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
 
     @tool
     def busy() -> str:
         """Work in a thread. Not for hurry."""
         loop.call_soon_threadsafe(started.set)
-        go_on.wait(30)
+        proceed.wait(30)
         return "finished"
 
     async with Runtime.open(tools=[busy], rules=allow, approve="wait") as rt:
@@ -150,7 +150,7 @@ async def test_a_tool_that_cannot_be_stopped_says_so_and_ends_as_it_ends(call, r
         await started.wait()
         (invocation_id,) = rt._core.registry.calls
         assert await rt.cancel(invocation_id) is False
-        go_on.set()
+        proceed.set()
         result = await running
         events = [event["event_type"].rsplit(".", 1)[-1] for event in await records(rt, "tool_event")]
         (profile,) = await records(rt, "tool_execution_profile")
@@ -161,7 +161,7 @@ async def test_a_tool_that_cannot_be_stopped_says_so_and_ends_as_it_ends(call, r
 
 
 @pytest.mark.requirement("AT-PIPE-03", "AT-PIPE-04", "AT-PIPE-06", "AT-ERR-05", "AT-MODEL-05", "AT-DEFER-15")
-async def test_missing_unsurfaced_blocked_deferred_and_ill_fitting_calls_are_told_apart_and_never_run(error, allow):
+async def test_missing_unsurfaced_blocked_deferred_and_ill_fitting_calls_are_distinguished_and_never_run(error, allow):
     tools = {
         "outside": scripted_tool("outside"),
         "disabled": scripted_tool("disabled"),
@@ -170,14 +170,14 @@ async def test_missing_unsurfaced_blocked_deferred_and_ill_fitting_calls_are_tol
     }
     off = replace(tools["disabled"].declaration, lifecycle="disabled")
     tools["disabled"] = dataclasses.replace(tools["disabled"], declaration=off)
-    told = {}
+    recorded = {}
     async with Runtime.open(tools=tools.values(), rules=allow, approve="wait") as rt:
         surface = await rt.surface(only=["disabled", "deferred", "strict"])
         for name in (*tools, "nowhere"):
             result = await rt.call(name, {"z": 1}, surface=surface)
             invocation = await rt.journal.invocation(result.invocation_id)
-            told[name] = (error(result), result.error.error_code, invocation.status.value)
-    assert told == {
+            recorded[name] = (error(result), result.error.error_code, invocation.status.value)
+    assert recorded == {
         "outside": ("blocked_tool", "role_not_allowed", "blocked"),
         "disabled": ("blocked_tool", "feature_disabled", "blocked"),
         "deferred": ("schema_not_loaded", "schema_not_loaded", "failed"),
@@ -274,13 +274,13 @@ async def test_whatever_a_tool_raises_is_a_result(crash, in_thread, call, allow)
     assert result.is_error
 
 
-async def test_a_call_that_was_cancelled_in_a_hook_asks_nobody_and_runs_nothing(call):
-    inside, go_on = asyncio.Event(), asyncio.Event()
+async def test_a_call_that_was_cancelled_in_a_hook_asks_no_approver_and_runs_nothing(call):
+    inside, proceed = asyncio.Event(), asyncio.Event()
 
     class Slow:
         async def run(self, question):
             inside.set()
-            await go_on.wait()
+            await proceed.wait()
 
     hook = Hook(name="slow", event=HookEvent.PRE_TOOL_USE, runner=Slow())
 
@@ -294,7 +294,7 @@ async def test_a_call_that_was_cancelled_in_a_hook_asks_nobody_and_runs_nothing(
         await inside.wait()
         (invocation_id,) = rt._core.registry.calls
         assert await rt.cancel(invocation_id)
-        go_on.set()
+        proceed.set()
         result = await running
         assert await rt.approvals.list() == ()
     assert result.status == "canceled"
@@ -321,27 +321,27 @@ async def test_a_tool_that_names_its_error_by_a_plain_word_does_not_make_the_log
     ],
     ids=["class", "retry", "native error"],
 )
-async def test_an_error_that_cannot_be_told_is_a_failure_that_can(allow, call, error, story):
+async def test_an_error_that_cannot_be_written_is_a_failure_that_can(allow, call, error, call_records):
     @tool
     async def refuse() -> str:
         """Refuse. Not for success."""
         raise ToolFailure(error)
 
     async with Runtime.open(tools=[refuse], rules=allow, approve="wait") as rt:
-        told = await story(rt, await call(rt, "refuse", {}))
-    assert told.result["error"]["error_class"] == "execution_failed"
-    assert "fill it as declared" in told.result["error"]["message"]
+        recorded = await call_records(rt, await call(rt, "refuse", {}))
+    assert recorded.result["error"]["error_class"] == "execution_failed"
+    assert "fill it as declared" in recorded.result["error"]["message"]
 
 
 @pytest.mark.parametrize("times", [1, 2])
-async def test_a_caller_who_leaves_while_output_is_stored_leaves_no_promise_that_is_not_kept(
+async def test_a_caller_who_leaves_while_output_is_stored_leaves_no_reference_to_missing_bytes(
     allow, call, records, monkeypatch, times
 ):
-    begun, go_on, put = asyncio.Event(), asyncio.Event(), MemoryPayloads.put
+    begun, proceed, put = asyncio.Event(), asyncio.Event(), MemoryPayloads.put
 
     async def slow(self, data, digest):
         begun.set()
-        await go_on.wait()
+        await proceed.wait()
         return await put(self, data, digest)
 
     monkeypatch.setattr(MemoryPayloads, "put", slow)
@@ -357,7 +357,7 @@ async def test_a_caller_who_leaves_while_output_is_stored_leaves_no_promise_that
         for _ in range(times):
             running.cancel()
             await asyncio.sleep(0)
-        go_on.set()
+        proceed.set()
         with pytest.raises(asyncio.CancelledError):
             await running
         (result,) = await records(rt, "tool_result")

@@ -1,4 +1,4 @@
-"""Hooks that do not answer: the call goes on without them, and says so."""
+"""Hooks that do not answer: the call continues without them, and says so."""
 
 import asyncio
 import dataclasses
@@ -28,14 +28,14 @@ class Stubborn:
 
     def __init__(self, answer=None):
         self.inside = asyncio.Event()
-        self.let_go = asyncio.Event()
+        self.released = asyncio.Event()
         self.answer = answer
 
     async def run(self, question):
         self.inside.set()
-        while not self.let_go.is_set():
+        while not self.released.is_set():
             try:
-                await self.let_go.wait()
+                await self.released.wait()
             except asyncio.CancelledError:
                 if self.answer is not None:
                     return self.answer
@@ -68,8 +68,8 @@ def impatient(rt):
     rt._core.timing.grace_period = dataclasses.replace(rt._core.timing.grace_period, after_stop=0.01)
 
 
-@pytest.mark.parametrize(("event", "told"), [(PRE, "hook_failed"), (POST, "post_hook_failed")])
-async def test_a_hook_that_ignores_its_deadline_is_left_behind_and_the_call_goes_on_with_its_failure(event, told):
+@pytest.mark.parametrize(("event", "error_class"), [(PRE, "hook_failed"), (POST, "post_hook_failed")])
+async def test_a_hook_that_ignores_its_deadline_is_left_behind_and_its_failure_is_recorded(event, error_class):
     stubborn = Stubborn()
     hooks = [
         Hook(name="noter", event=event, runner=Noter()),
@@ -79,8 +79,8 @@ async def test_a_hook_that_ignores_its_deadline_is_left_behind_and_the_call_goes
         impatient(rt)
         result = await call(rt)
         runs = await records(rt, "tool_hook")
-    assert not stubborn.let_go.is_set()
-    assert (result.status, result.error.error_class) == ("failed", told)
+    assert not stubborn.released.is_set()
+    assert (result.status, result.error.error_class) == ("failed", error_class)
     assert "hook 'stubborn' failed: TimeoutError: no answer within 0.01 s" in result.error.message
     assert "left behind" in result.error.message
     assert [run["name"] for run in runs] == ["noter", "stubborn"]
@@ -111,8 +111,8 @@ async def test_canceling_a_call_ends_the_hook_that_holds_it(kind):
     assert [run["name"] for run in runs] == ["slow"]
 
 
-@pytest.mark.parametrize(("event", "told"), [(PRE, "canceled"), (POST, "post_hook_failed")])
-async def test_a_caller_who_leaves_while_a_hook_runs_leaves_a_true_result_behind(event, told):
+@pytest.mark.parametrize(("event", "expected"), [(PRE, "canceled"), (POST, "post_hook_failed")])
+async def test_a_caller_who_leaves_while_a_hook_runs_leaves_a_true_result_behind(event, expected):
     runner = Patient()
     async with Runtime.open(tools=[add], hooks=[Hook(name="slow", event=event, runner=runner)], approve="wait") as rt:
         running = asyncio.ensure_future(call(rt))
@@ -121,17 +121,17 @@ async def test_a_caller_who_leaves_while_a_hook_runs_leaves_a_true_result_behind
         with pytest.raises(asyncio.CancelledError):
             await running
         (result,) = await records(rt, "tool_result")
-    assert result["error"]["error_class"] == told
+    assert result["error"]["error_class"] == expected
 
 
 @pytest.mark.parametrize("reason", ["sibling", "user"])
 async def test_a_hook_after_the_tool_ends_by_itself_or_by_its_time_and_not_by_a_cancellation(reason):
-    inside, go_on = asyncio.Event(), asyncio.Event()
+    inside, proceed = asyncio.Event(), asyncio.Event()
 
     class Slow:
         async def run(self, question):
             inside.set()
-            await go_on.wait()
+            await proceed.wait()
 
     @tool
     async def fail() -> str:
@@ -149,9 +149,9 @@ async def test_a_hook_after_the_tool_ends_by_itself_or_by_its_time_and_not_by_a_
             if event.event_type == "tool.invocation.cancel_failed":
                 break
         if reason == "user":
-            rt.interrupt()
+            rt.calls.interrupt()
         else:
-            go_on.set()
+            proceed.set()
         added, failed = await running
     assert failed.error.error_class == "execution_failed"
     if reason == "sibling":

@@ -190,7 +190,9 @@ async def test_what_cannot_be_injected_is_named_at_the_declaration(annotation):
         tool(broken)
 
 
-async def test_a_provider_that_cannot_be_called_is_named_at_start_and_one_that_returns_something_else_in_the_result():
+async def test_a_provider_that_cannot_be_called_is_named_at_start_and_one_that_returns_something_else_in_the_log(
+    caplog,
+):
     def needy(path: str) -> Shelf:
         return Shelf(path)
 
@@ -204,7 +206,8 @@ async def test_a_provider_that_cannot_be_called_is_named_at_start_and_one_that_r
     async with Runtime.open(tools=[size], provide={Shelf: lambda: None}) as rt:
         error = (await rt.call("size", {})).error
     assert error.error_class == "setup_required"
-    assert error.message == "the provider of Shelf returned a NoneType; it must return a Shelf"
+    assert error.message == "the provider of Shelf returned a NoneType"
+    assert "the provider of Shelf returned a NoneType; return a Shelf from it" in caplog.text
 
 
 async def test_progress_and_log_messages_are_recorded_with_the_call():

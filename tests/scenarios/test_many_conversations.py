@@ -16,7 +16,7 @@ async def push_out(rt):
         await rt.surface("session")
 
 
-async def test_the_oldest_of_very_many_conversations_goes_on(allow):
+async def test_the_oldest_of_very_many_conversations_continues(allow):
     tools = [scripted_tool("look"), scripted_tool("found", should_defer=True)]
     async with Runtime.open(tools=tools, rules=allow) as rt:
         model = await rt.tools_for("openai", native_search=False)
@@ -36,9 +36,9 @@ async def test_every_door_takes_a_surface_that_was_put_away(allow):
         await push_out(rt)
         found = await rt.search("select:later", surface=surfaces[0])
         loaded = await rt.load(["later"], surface=surfaces[1])
-        current = rt.current(surfaces[2])
+        current = rt.surfaces.current(surfaces[2])
         child = rt.child(surfaces[3])
-        offered = rt.offered(surfaces[4])
+        offered = rt.surfaces.offered(surfaces[4])
         assert not (await child.call("look", {}, surface=surfaces[3])).is_error
     assert [each.name for each in found.matches] == ["test.later"]
     assert "tool_test.later" in loaded.loaded_tools
@@ -52,9 +52,9 @@ async def test_what_came_since_it_was_put_away_is_on_the_current_surface_and_not
         old = await rt.surface("session")
         await push_out(rt)
         rt.declare(scripted_tool("new"))
-        await rt.change(credentials=["vault:key"])
+        await rt.surfaces.change(credentials=["vault:key"])
         refused = [await rt.call(name, {}, surface=old) for name in ("keyed", "new")]
-        current = rt.current(old)
+        current = rt.surfaces.current(old)
         ran = [await rt.call(name, {}, surface=current) for name in ("keyed", "new")]
     assert [(error(each), each.error.error_code) for each in refused] == [("blocked_tool", "later_surface")] * 2
     assert [each.status for each in ran] == ["succeeded"] * 2
@@ -66,7 +66,7 @@ async def test_what_went_since_it_was_put_away_is_gone_there_too(allow, error):
     async with Runtime.open(tools=[keyed], rules=allow, circumstances=KEY) as rt:
         old = await rt.surface("session")
         await push_out(rt)
-        await rt.change(credentials=[])
+        await rt.surfaces.change(credentials=[])
         assert error(await rt.call("keyed", {}, surface=old)) == "blocked_tool"
     assert keyed.executor.inputs == []
 
@@ -75,10 +75,10 @@ async def test_a_surface_that_was_replaced_before_it_was_put_away_still_leads_to
     async with Runtime.open(tools=[scripted_tool("look")], rules=allow) as rt:
         old = await rt.surface("session")
         for gate in ("one", "two", "three"):
-            await rt.change(gates=[gate])
-        newest = rt.current(old)
+            await rt.surfaces.change(gates=[gate])
+        newest = rt.surfaces.current(old)
         await push_out(rt)
-        assert rt.current(old) == newest
+        assert rt.surfaces.current(old) == newest
 
 
 async def test_a_narrow_surface_is_made_again_as_narrow_as_it_was(allow, error):
@@ -100,4 +100,4 @@ async def test_nothing_is_made_again_once_a_runtime_is_closed(allow):
         await push_out(rt)
     assert (await rt.call("look", {}, surface=old)).is_error
     with pytest.raises(ConfigError, match="closed; open another"):
-        rt.offered(old)
+        rt.surfaces.offered(old)

@@ -80,7 +80,7 @@ async def test_an_exclusive_tool_may_call_another_exclusive_one(allow, call):
 
 
 @pytest.mark.parametrize("how", ["in its own task", "in tasks of its own"])
-async def test_whoever_stops_a_call_stops_the_calls_it_made(allow, call, begun, story, how):
+async def test_a_caller_that_stops_a_call_stops_the_calls_it_made(allow, call, begun, call_records, how):
     @tool(**SAFE)
     async def hang() -> str:
         """Hang. Not for standing."""
@@ -127,7 +127,7 @@ async def test_a_tool_that_calls_itself_comes_to_an_end(call):
     assert "end the recursion" in result.content[0].text
 
 
-async def test_a_call_that_nobody_waits_for_any_more_is_stopped(allow, call, records):
+async def test_a_call_without_a_waiting_caller_is_stopped(allow, call, records):
     left = []
 
     @tool(**SAFE)
@@ -149,7 +149,7 @@ async def test_a_call_that_nobody_waits_for_any_more_is_stopped(allow, call, rec
         assert (await left[0]).abort_reason == "fallback"
 
 
-async def test_changes_of_the_shared_context_are_made_told_or_refused(allow, call, story):
+async def test_changes_of_the_shared_context_are_made_recorded_or_refused(allow, call, call_records):
     @tool(open_world=False, changes_context=True)
     async def go_to(place: str, context: Context) -> str:
         """Change the place. Not for staying."""
@@ -164,10 +164,10 @@ async def test_changes_of_the_shared_context_are_made_told_or_refused(allow, cal
         return "done"
 
     async with Runtime.open(tools=[go_to, sneak], rules=allow) as rt:
-        first = await story(rt, await call(rt, "go_to", {"place": "home"}))
+        first = await call_records(rt, await call(rt, "go_to", {"place": "home"}))
         second = await call(rt, "go_to", {"place": "work"})
-        third = await story(rt, await call(rt, "sneak", {}))
-        assert rt.shared == {"place": "work"}
+        third = await call_records(rt, await call(rt, "sneak", {}))
+        assert rt.calls.shared == {"place": "work"}
     assert second.content[0].text == "from home"
     assert first.events[-1]["data"]["context_modifiers"] == {"fate": "applied", "members": ["place"]}
     assert third.events[-1]["data"]["context_modifiers"] == {"fate": "rejected", "members": ["place"]}

@@ -76,7 +76,7 @@ async def test_a_name_that_leads_nowhere_is_a_result_too(call, error):
     assert invocation.tool_id == "unresolved:subtract"
 
 
-async def test_a_tool_that_raises_and_one_that_lost_its_backend_are_told_apart(call, error, allow):
+async def test_a_tool_that_raises_and_one_that_lost_its_backend_are_distinguished(call, error, allow):
     @tool
     async def explode() -> str:
         """Raise."""

@@ -1,4 +1,4 @@
-"""The runtime's own tools, where tools of others have the same names: what is told leads where it says."""
+"""The runtime's own tools, where tools of others have the same names: a name in a message leads to the tool that it means."""
 
 import json
 import re
@@ -59,31 +59,31 @@ def functions_in(request):
 async def test_a_preview_and_what_is_read_back_name_the_tool_that_reads_on(tools):
     async with Runtime.open(tools=tools) as rt:
         surface = await rt.surface()
-        told = text_of(await rt.call("dump", {}, surface=surface))
+        recorded = text_of(await rt.call("dump", {}, surface=surface))
         for on in (surface, await rt.surface()):
-            name, arguments = next_call(told)
-            told = text_of(await rt.call(name, arguments, surface=on))
-            assert told.startswith("line ")
+            name, arguments = next_call(recorded)
+            recorded = text_of(await rt.call(name, arguments, surface=on))
+            assert recorded.startswith("line ")
     assert name == ("agenttool.read_result" if tools is CLASHING else "read_result")
 
 
 @pytest.mark.requirement("AT-DEFER-15")
 @pytest.mark.parametrize("tools", [CLASHING, PLAIN])
-async def test_whoever_calls_a_tool_that_waits_is_told_a_next_step_that_works(tools):
+async def test_a_caller_of_a_tool_that_waits_gets_a_next_step_that_works(tools):
     async with Runtime.open(tools=tools) as rt:
         surface = await rt.surface()
         refused = await rt.call("weigh", {}, surface=surface)
         name, query = re.search(r"call ([\w.]+) with '([^']+)'", refused.error.message).groups()
         assert name == surface.selection_policy["discovery"]
         assert not (await rt.call(name, {"query": query}, surface=surface)).is_error
-        assert (await rt.call("weigh", {}, surface=rt.current(surface))).structured_content == 12
+        assert (await rt.call("weigh", {}, surface=rt.surfaces.current(surface))).structured_content == 12
     assert refused.error.error_class == "schema_not_loaded"
     assert name == ("agenttool.tool_search" if tools is CLASHING else "tool_search")
 
 
 @pytest.mark.parametrize("tools", [CLASHING, PLAIN])
 @pytest.mark.parametrize("provider", PROVIDERS)
-async def test_a_model_is_told_the_names_that_it_was_shown(provider, tools):
+async def test_a_model_gets_the_names_that_it_was_shown(provider, tools):
     async with Runtime.open(tools=tools) as rt:
         model = await rt.tools_for(provider, native_search=False)
         before = functions_in(model.request())
@@ -111,7 +111,7 @@ async def test_a_model_is_told_the_names_that_it_was_shown(provider, tools):
 @pytest.mark.parametrize(
     ("provider", "search"), [("anthropic", "tool_search_tool_bm25"), ("openai_responses", "tool_search")]
 )
-async def test_where_the_provider_searches_a_model_is_told_to_use_that_search(provider, search):
+async def test_where_the_provider_searches_a_model_is_asked_to_use_that_search(provider, search):
     async with Runtime.open(tools=CLASHING) as rt:
         model = await rt.tools_for(provider, native_search=True)
         assert {each.get("name", each.get("type")) for each in model.request()["tools"]} >= {search, "weigh"}

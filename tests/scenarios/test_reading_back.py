@@ -1,4 +1,4 @@
-"""What was too large to show can be read, a stretch at a time, by whoever read the preview."""
+"""What was too large to show can be read, a stretch at a time, by the caller that read the preview."""
 
 import json
 import re
@@ -28,7 +28,7 @@ async def shot() -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"\xff" * 100
 
 
-def told(result):
+def recorded(result):
     return result.model_facing_content[0].text
 
 
@@ -46,7 +46,7 @@ def opened(request, tmp_path):
     async def opening():
         async with Runtime.open(tools=[dump, shot], rules=ALLOW, store=place) as rt:
             surface = await rt.surface(only=["dump", "shot"])
-            yield rt, surface, told(await rt.call("dump", {}, surface=surface))
+            yield rt, surface, recorded(await rt.call("dump", {}, surface=surface))
 
     return opening
 
@@ -57,7 +57,7 @@ async def test_following_what_each_answer_names_reads_everything(opened):
         name, arguments = named_in(preview)
         arguments |= {"start_line": 1, "end_line": 900}
         for _ in range(100):
-            answer = told(await rt.call(name, arguments, surface=surface))
+            answer = recorded(await rt.call(name, arguments, surface=surface))
             body, _, note = answer.rpartition("[lines")
             parts.append(body)
             if note.endswith("the end]"):
@@ -71,16 +71,16 @@ async def test_reading_back_is_bounded_and_never_stored_again(opened):
         _, arguments = named_in(preview)
         wide = {"payload_id": arguments["payload_id"], "start_line": 1, "end_line": 20_000}
         result = await rt.call("read_result", wide, surface=surface)
-    assert MAX_CHARS <= len(told(result)) < MAX_CHARS + 300
+    assert MAX_CHARS <= len(recorded(result)) < MAX_CHARS + 300
     assert result.persistence_refs is None
     assert not [item for item in result.content if item.type == "persisted_output_ref"]
 
 
-async def test_reading_back_asks_nobody():
+async def test_reading_back_asks_no_approver():
     rules = [Rule(ref="dump", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("local.dump",))]
     async with Runtime.open(tools=[dump], rules=rules, approve="deny") as rt:
         surface = await rt.surface()
-        name, arguments = named_in(told(await rt.call("dump", {}, surface=surface)))
+        name, arguments = named_in(recorded(await rt.call("dump", {}, surface=surface)))
         assert not (await rt.call(name, arguments, surface=surface)).is_error
 
 
@@ -101,14 +101,14 @@ async def test_no_surface_says_that_it_excludes_the_tool_and_then_runs_it(tmp_pa
     place = store if store == "memory:" else f"sqlite:{tmp_path}/calls.db"
     async with Runtime.open(tools=[dump, shot], rules=ALLOW, store=place) as rt:
         before = await rt.surface(**context)
-        name, arguments = named_in(told(await rt.call("dump", {}, surface=before)))
+        name, arguments = named_in(recorded(await rt.call("dump", {}, surface=before)))
         for surface in (before, await rt.surface(**context)):
             assert [each.name for each in surface.excluded_tools] == ["local.shot"]
             assert (await rt.call(name, arguments, surface=surface)).ok
-            assert [each.name for each in rt.offered(surface)] == ["dump", "read_result"]
+            assert [each.name for each in rt.surfaces.offered(surface)] == ["dump", "read_result"]
 
 
-async def test_a_tool_of_somebody_elses_with_that_name_hides_neither():
+async def test_a_foreign_tool_with_that_name_hides_neither():
     @tool(read_only=True, open_world=False)
     async def read_result(payload_id: str, start_line: int = 1, end_line: int = 2) -> str:
         """Read it our way. Not for files."""
@@ -117,20 +117,20 @@ async def test_a_tool_of_somebody_elses_with_that_name_hides_neither():
     async with Runtime.open(tools=[dump, read_result], rules=ALLOW) as rt:
         for _ in range(2):
             surface = await rt.surface()
-            name, arguments = named_in(told(await rt.call("dump", {}, surface=surface)))
-            assert told(await rt.call(name, arguments, surface=surface)).startswith("line ")
+            name, arguments = named_in(recorded(await rt.call("dump", {}, surface=surface)))
+            assert recorded(await rt.call(name, arguments, surface=surface)).startswith("line ")
             bare = await rt.call("read_result", arguments, surface=surface)
             assert bare.error.error_code == "ambiguous_name"
             assert "call one of 'agenttool.read_result', 'local.read_result'" in bare.error.message
-            assert told(await rt.call("local.read_result", arguments, surface=surface)) == "our way"
-            assert told(await rt.call("agenttool.read_result", arguments, surface=surface)).startswith("line ")
+            assert recorded(await rt.call("local.read_result", arguments, surface=surface)) == "our way"
+            assert recorded(await rt.call("agenttool.read_result", arguments, surface=surface)).startswith("line ")
 
 
 async def test_rules_hold_for_reading_back_as_for_any_tool():
     never = Rule(ref="never", behavior=Behavior.DENY, source=RuleSource.CLI_ARG, tools=("agenttool.*",))
     async with Runtime.open(tools=[dump], rules=[*ALLOW, never]) as rt:
         surface = await rt.surface()
-        name, arguments = named_in(told(await rt.call("dump", {}, surface=surface)))
+        name, arguments = named_in(recorded(await rt.call("dump", {}, surface=surface)))
         denied = await rt.call(name, arguments, surface=surface)
     assert denied.error.error_class == "permission_denied"
 
@@ -145,11 +145,11 @@ async def test_rules_hold_for_reading_back_as_for_any_tool():
         ({"payload_id": "x", "limit": 10_000_000}, "at '/limit'"),
     ],
 )
-async def test_what_cannot_be_read_is_told_in_words(opened, arguments, words):
+async def test_what_cannot_be_read_is_reported_in_words(opened, arguments, words):
     async with opened() as (rt, surface, _):
         result = await rt.call("read_result", arguments, surface=surface)
     assert result.is_error
-    assert words in told(result)
+    assert words in recorded(result)
 
 
 async def test_a_picture_is_no_text(opened):
@@ -165,17 +165,17 @@ async def test_a_picture_is_no_text(opened):
 async def test_stored_output_is_read_back_by_the_process_that_comes_after(tmp_path):
     place = f"sqlite:{tmp_path}/calls.db"
     async with Runtime.open(tools=[dump], rules=ALLOW, store=place, thread="thr_same") as rt:
-        name, arguments = named_in(told(await rt.call("dump", {}, surface=await rt.surface())))
+        name, arguments = named_in(recorded(await rt.call("dump", {}, surface=await rt.surface())))
     async with Runtime.open(store=place, thread="thr_same") as rt:
         more = await rt.call(name, {**arguments, "start_line": 500, "end_line": 501}, surface=await rt.surface())
-    assert told(more).startswith("line 500 ä\nline 501 ä\n[lines 500 to 501; to continue, call read_result with {")
+    assert recorded(more).startswith("line 500 ä\nline 501 ä\n[lines 500 to 501; to continue, call read_result with {")
 
 
 async def test_stored_output_is_not_read_back_in_another_conversation(tmp_path):
     place = f"sqlite:{tmp_path}/calls.db"
     async with Runtime.open(tools=[dump], rules=ALLOW, store=place) as rt, Runtime.open(store=place) as stranger:
         result = await rt.call("dump", {}, surface=await rt.surface())
-        name, arguments = named_in(told(result))
+        name, arguments = named_in(recorded(result))
         refused = await stranger.call(name, arguments, surface=await stranger.surface())
         assert refused.error.error_code == "payload_gone"
         assert (await rt.call(name, arguments, surface=await rt.surface())).error is None

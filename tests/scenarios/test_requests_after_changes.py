@@ -47,9 +47,9 @@ async def test_a_tool_that_went_between_two_turns_is_not_in_the_next_request(pro
     async with Runtime.open(tools=[look, unlock], circumstances=EVERYTHING) as rt:
         model = await rt.tools_for(provider, native_search=False)
         assert functions_in(model.request()) == {"look", "unlock"}
-        await rt.change(**CHANGES[cause])
+        await rt.surfaces.change(**CHANGES[cause])
         assert "unlock" not in functions_in(model.request())
-        assert model.surface == rt.current(model.surface)
+        assert model.surface == rt.surfaces.current(model.surface)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -59,7 +59,7 @@ async def test_a_tool_that_was_taken_back_is_not_in_the_next_request_and_one_tha
         assert functions_in(model.request()) == {"look"}
         rt.retire("local.look")
         assert functions_in(model.request()) == set()
-        await rt.change(credentials=["vault:key"], gates=["beta"])
+        await rt.surfaces.change(credentials=["vault:key"], gates=["beta"])
         assert functions_in(model.request()) == {"unlock"}
 
 
@@ -73,7 +73,7 @@ async def test_a_reply_is_read_by_the_names_of_the_request_that_it_answers(provi
     async with Runtime.open(tools=[look, other_look]) as rt:
         model = await rt.tools_for(provider)
         assert functions_in(model.request()) == {"look"}
-        await rt.change(gates=["beta"])
+        await rt.surfaces.change(gates=["beta"])
         turn = await model.answer(reply(provider, ModelCall(name="look", arguments={}, call_id="c1")))
         assert turn.results[0].model_facing_content[0].text == "seen"
         assert functions_in(model.request()) == {"local__look", "other__look"}

@@ -1,4 +1,4 @@
-"""Searching and loading through the runtime: what is told, what is never told, and what a later surface shows."""
+"""Searching and loading through the runtime: what is revealed, what is never revealed, and what a later surface shows."""
 
 import dataclasses
 
@@ -12,8 +12,8 @@ from agenttool.testing.fakes import scripted_tool
 
 def a_tool(name, *, namespace="test", description="", aliases=(), hint=None, lifecycle=Lifecycle.AVAILABLE, **facts):
     tool = scripted_tool(name, namespace=namespace, **{"should_defer": True, **facts})
-    told = {"description": description, "aliases": aliases, "search_hint": hint, "lifecycle": lifecycle}
-    return dataclasses.replace(tool, declaration=replace(tool.declaration, **told))
+    recorded = {"description": description, "aliases": aliases, "search_hint": hint, "lifecycle": lifecycle}
+    return dataclasses.replace(tool, declaration=replace(tool.declaration, **recorded))
 
 
 TOOLS = (
@@ -51,7 +51,7 @@ async def test_a_known_name_selects_one_tool_that_can_be_loaded(name):
 
 
 @pytest.mark.requirement("AT-DEFER-12")
-async def test_a_search_tells_all_seven_things():
+async def test_a_search_returns_all_seven_members():
     async with Runtime.open(tools=TOOLS) as rt:
         surface = await rt.surface()
         selected = await rt.search("select: files.read_file, nothing", surface=surface)

@@ -4,13 +4,13 @@ import threading
 from agenttool import Runtime, tool
 
 
-async def test_nobody_runs_beside_an_exclusive_thread_that_could_not_be_stopped(allow, call):
-    go_on, order = threading.Event(), []
+async def test_no_call_runs_beside_an_exclusive_thread_that_could_not_be_stopped(allow, call):
+    proceed, order = threading.Event(), []
 
     @tool(open_world=False, timeout_s=0.05)
     def write() -> str:
         """Write for a long time. Not for reading."""
-        go_on.wait(30)
+        proceed.wait(30)
         order.append("written at last")
         return "written"
 
@@ -26,6 +26,6 @@ async def test_nobody_runs_beside_an_exclusive_thread_that_could_not_be_stopped(
         for _ in range(5):
             await asyncio.sleep(0)
         assert (first.error.error_class, order) == ("timeout", [])
-        go_on.set()
+        proceed.set()
         assert (await second).status == "succeeded"
     assert order == ["written at last", "next"]

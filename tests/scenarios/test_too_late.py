@@ -3,10 +3,11 @@
 import asyncio
 
 import pytest
+from starting import begin
 
 from agenttool import Context, Runtime, tool
+from agenttool.call.approval import remember
 from agenttool.errors import ConfigError
-from agenttool.pipeline.remembered_rules import remember
 from agenttool.ports.calls import ToolCall
 
 BOUND_S = 60
@@ -48,7 +49,7 @@ async def _asked(rt):
 async def _are_open(rt, count):
     async with asyncio.timeout(BOUND_S):
         while True:
-            if len(rt.open_calls()) == count:
+            if len(rt.calls.open_ids()) == count:
                 return
             await asyncio.sleep(0.01)
 
@@ -97,14 +98,13 @@ async def test_an_approval_does_not_cover_a_tool_that_was_retired_meanwhile(stor
         assert ran == []
 
 
-async def test_an_approval_after_a_restart_does_not_override_a_new_deny(tmp_path, pay, rule, ran):
+async def test_a_call_that_a_new_rule_denies_after_a_restart_ends_without_an_answer(tmp_path, pay, rule, ran):
     store = f"sqlite:{tmp_path}/state.db"
     async with Runtime.open(tools=[pay], store=store, approve="wait") as rt:
-        started = await rt.start("pay", {}, surface=await rt.surface())
+        started = await begin(rt, "pay", {}, surface=await rt.surface())
     deny = [rule("deny", "local.pay")]
     async with Runtime.open(tools=[pay], rules=deny, store=store, approve="wait") as rt, asyncio.timeout(BOUND_S):
-        await rt.approvals.decide(await _asked(rt), "allow")
-        result = await rt.wait(started.invocation_id)
+        result = await rt.calls.get(started.invocation_id).result()
         assert result.error.error_class == "permission_denied"
         assert ran == []
 
@@ -112,12 +112,12 @@ async def test_an_approval_after_a_restart_does_not_override_a_new_deny(tmp_path
 async def test_a_call_that_waits_for_its_turn_is_denied_by_a_rule_that_was_added_meanwhile(
     store, pay, allow, rule, ran
 ):
-    go_on = asyncio.Event()
+    proceed = asyncio.Event()
 
     @tool
     async def block() -> str:
         """Block all other calls."""
-        await go_on.wait()
+        await proceed.wait()
         return "done"
 
     async with (
@@ -128,7 +128,7 @@ async def test_a_call_that_waits_for_its_turn_is_denied_by_a_rule_that_was_added
         calls = [asyncio.ensure_future(rt.call(name, {}, surface=surface)) for name in ("block", "pay")]
         await _are_open(rt, 2)
         remember(rt._core, rule("deny", "local.pay"))
-        go_on.set()
+        proceed.set()
         _, result = await asyncio.gather(*calls)
         assert result.error.error_class == "permission_denied"
         assert ran == []
@@ -161,7 +161,7 @@ async def test_calls_of_a_canceled_batch_that_had_not_started_have_results(store
         await _are_open(rt, 2)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-        assert rt.open_calls() == ()
+        assert rt.calls.open_ids() == ()
         await rt._core.journal.log.settle()
         results = [each async for each in rt.journal.export() if type(each).__name__ == "ToolResult"]
         assert [each.status for each in results] == ["canceled", "canceled"]
@@ -170,15 +170,19 @@ async def test_calls_of_a_canceled_batch_that_had_not_started_have_results(store
 
 async def test_waiting_for_an_unknown_call_is_an_error(store, pay):
     async with Runtime.open(tools=[pay], store=store, approve="wait") as rt:
-        for unknown in ("inv_nope", None, rt.new_invocation_id()):
-            with pytest.raises(ConfigError, match="has no call"):
-                await rt.wait(unknown)
+        for unknown, fault in (
+            ("inv_nope", "has no call"),
+            (None, "a text, got None"),
+            (rt.calls.new_id(), "has no call"),
+        ):
+            with pytest.raises(ConfigError, match=fault):
+                await rt.calls.get(unknown).result()
 
 
 async def test_a_wait_ends_with_the_runtime(tmp_path, pay):
     async with Runtime.open(tools=[pay], store=f"sqlite:{tmp_path}/state.db", approve="wait") as rt:
-        started = await rt.start("pay", {}, surface=await rt.surface())
-        waiting = asyncio.ensure_future(rt.wait(started.invocation_id))
+        started = await begin(rt, "pay", {}, surface=await rt.surface())
+        waiting = asyncio.ensure_future(rt.calls.get(started.invocation_id).result())
         await asyncio.sleep(0)
     with pytest.raises(ConfigError, match="closed before"):
         await waiting

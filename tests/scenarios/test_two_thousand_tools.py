@@ -31,7 +31,7 @@ async def weigh_anchor(ship: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def crowd(changed):
+def many_tools(changed):
     """Make two thousand tools of twenty offices."""
     made = []
     for office, verb, thing in product([f"office_{number}" for number in range(20)], VERBS, THINGS):
@@ -58,8 +58,8 @@ def read(turn):
 @pytest.mark.slow
 @pytest.mark.requirement("AT-SURF-16", "AT-DEFER-17")
 @pytest.mark.parametrize("provider", PROVIDERS)
-async def test_a_model_is_sent_a_few_hundred_tokens_and_comes_by_any_of_the_tools_in_a_turn(provider, crowd):
-    tools = [*crowd, weigh_anchor]
+async def test_a_model_is_sent_a_few_hundred_tokens_and_can_load_any_of_the_tools_in_a_turn(provider, many_tools):
+    tools = [*many_tools, weigh_anchor]
     async with Runtime.open(tools=tools) as rt:
         model = await rt.tools_for(provider)
 
@@ -83,8 +83,8 @@ async def test_a_model_is_sent_a_few_hundred_tokens_and_comes_by_any_of_the_tool
 
 
 @pytest.mark.slow
-async def test_all_of_them_at_once_would_cost_hundreds_of_times_as_much(crowd):
+async def test_all_of_them_at_once_would_cost_hundreds_of_times_as_much(many_tools):
     everything = SurfacePolicy(max_tools=None, max_tokens=None)
-    async with Runtime.open(tools=crowd, surface=everything) as whole, Runtime.open(tools=crowd) as small:
+    async with Runtime.open(tools=many_tools, surface=everything) as whole, Runtime.open(tools=many_tools) as small:
         costs = [size_of((await rt.tools_for("anthropic", strict=False)).request()) for rt in (whole, small)]
     assert costs[0] > 400 * costs[1]

@@ -48,7 +48,7 @@ async def test_a_tool_that_waits_runs_under_no_name(provider, name, allow, chang
 
 
 @pytest.mark.parametrize("provider", ["openai", "openai_responses", "anthropic", "gemini"])
-async def test_a_tool_that_was_shown_also_runs_by_the_name_that_a_search_told(provider, allow):
+async def test_a_tool_that_was_shown_also_runs_by_the_name_that_a_search_returned(provider, allow):
     async with Runtime.open(tools=[scripted_tool("look.up")], rules=allow) as rt:
         model = await rt.tools_for(provider)
         model.request()

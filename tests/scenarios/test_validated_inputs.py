@@ -21,6 +21,7 @@ from pydantic import (
     SecretStr,
     StringConstraints,
     field_serializer,
+    model_validator,
 )
 
 from agenttool import Edit, sync, tool, tools_from
@@ -241,3 +242,48 @@ def test_a_call_fails_if_its_validator_would_change_the_approved_value_again():
             assert error.error_class == "invalid_arguments"
             assert "convert the value in its function" in error.message
         assert rt.call("double", {"n": 0}).value == 0
+
+
+class Change(BaseModel):
+    name: str = ""
+    limit: int = 10
+
+
+class CheckedAfter(Change):
+    @model_validator(mode="after")
+    def has_a_member(self) -> "CheckedAfter":
+        if not self.model_fields_set:
+            raise ValueError("change at least one field")
+        return self
+
+
+def refuse_empty(given: object) -> object:
+    if given == {}:
+        raise ValueError("change at least one field")
+    return given
+
+
+class CheckedInside(BaseModel):
+    change: Annotated[Change, BeforeValidator(refuse_empty)]
+
+
+def test_a_validator_can_require_a_member_that_has_a_default():
+    @tool
+    def by_model(change: CheckedAfter) -> list[object]:
+        """Change."""
+        return [change.name, change.limit]
+
+    @tool
+    def by_member(change: CheckedInside) -> list[object]:
+        """Change."""
+        return [change.change.name, change.change.limit]
+
+    with sync.open(tools=[by_model, by_member], rules=[{"behavior": "allow", "tool": "*"}]) as rt:
+        for name, empty, given in (
+            ("by_model", {}, {"limit": 3}),
+            ("by_member", {"change": {}}, {"change": {"limit": 3}}),
+        ):
+            error = rt.call(name, {"change": empty}).error
+            assert (error.error_class, error.phase) == ("invalid_arguments", "validate_values")
+            assert "change at least one field" in error.message
+            assert rt.call(name, {"change": given}).value == ["", 3]

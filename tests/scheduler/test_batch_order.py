@@ -54,7 +54,7 @@ def test_two_words_on_order_are_read_as_one_and_the_stricter_wins(ordering, yiel
 
 
 @pytest.mark.parametrize(("ordering", "yielding"), list(product([None, *OrderingPolicy], [None, *YieldPolicy])))
-def test_unordered_is_allowed_only_if_somebody_says_so_and_nobody_objects(ordering, yielding):
+def test_unordered_is_allowed_only_if_one_asks_for_it_and_none_objects(ordering, yielding):
     said = {ordering, yielding} - {None}
     allowed = bool(said) and said <= {"allow_unordered", "unordered_streaming"}
     assert delivery(ordering, yielding).results_in_order is not allowed
@@ -161,7 +161,7 @@ def test_a_batch_of_nothing_is_over_at_once():
     assert asyncio.run(run()) == []
 
 
-def test_a_consumer_may_be_canceled_and_another_go_on():
+def test_a_consumer_may_be_canceled_and_another_continues():
     async def run():
         outlet = OrderedStream(1, IN_ORDER)
         first = asyncio.create_task(anext(outlet))
@@ -198,7 +198,7 @@ def test_whose_end_takes_whom_along(policy, status, taken):
     assert siblings_of(CHAIN, policy).canceled_by("a", status, ["a", "b", "c", "d"]) == taken
 
 
-def test_nobody_who_is_finished_is_canceled():
+def test_no_finished_call_is_canceled():
     assert siblings_of(CHAIN, CANCEL_SIBLINGS).canceled_by("a", FAILED, ["d"]) == ("d",)
     assert siblings_of(CHAIN, CANCEL_DEPENDENT).canceled_by("a", FAILED, ["d"]) == ()
 

@@ -70,7 +70,7 @@ def test_only_its_own_word_lets_a_call_run_beside_others(said, alone):
     assert safety_of(interface(**said)).facts_for({}).alone is alone
 
 
-def test_a_call_that_only_reads_is_not_taken_for_destructive_where_nobody_said():
+def test_a_call_that_only_reads_is_not_taken_for_destructive_where_it_is_not_declared():
     reads = safety_of(interface(is_read_only=True, is_open_world=False)).facts_for({})
     assert reads.classes == {"read_only"}
     says_both = safety_of(interface(is_read_only=True, is_destructive=True, is_open_world=False)).facts_for({})
@@ -118,7 +118,7 @@ def four(facts):
 @pytest.mark.parametrize(
     "classifiers", [{}, {"x": failing}, {"x": lambda _: "yes"}, {"x": lambda _: None}, {"x": lambda _: 1}]
 )
-def test_a_classifier_that_is_missing_or_cannot_tell_fails_closed(classifiers):
+def test_a_classifier_that_is_missing_or_cannot_decide_fails_closed(classifiers):
     named = interface(**dict.fromkeys(CALL_FACTS, "classifier:x"))
     assert four(safety_of(named, classifiers=classifiers).facts_for({})) == UNREADABLE
 
@@ -162,7 +162,7 @@ def test_locks_come_from_the_actual_arguments():
     )
 
 
-def test_a_lock_rule_that_cannot_tell_makes_the_call_run_alone():
+def test_a_lock_rule_that_cannot_decide_makes_the_call_run_alone():
     facts = safety_of(interface(is_concurrency_safe=True), locks=lambda its: [its["path"]]).facts_for({})
     assert facts.alone
     assert facts.record.requires_exclusive_context is True

@@ -59,7 +59,7 @@ def test_a_tool_runs_in_its_callers_own_task(play, drive):
     assert play(caller())
 
 
-def test_a_tool_that_lets_the_cancellation_pass_was_stopped_and_the_caller_goes_on(play, drive, glass):
+def test_a_tool_that_lets_the_cancellation_pass_was_stopped_and_the_caller_continues(play, drive, glass):
     cleaned = []
 
     async def tool():
@@ -110,7 +110,7 @@ def test_a_tool_that_answers_with_an_error_of_its_own_raises_it(play, drive):
     assert play(caller(), lambda _: drive.stop())
 
 
-def test_a_tool_that_goes_on_is_left_behind_when_patience_runs_out(play, drive, glass):
+def test_a_tool_that_continues_is_left_behind_when_patience_runs_out(play, drive, glass):
     seen = []
 
     async def tool():
@@ -134,29 +134,29 @@ def test_a_tool_that_goes_on_is_left_behind_when_patience_runs_out(play, drive, 
 
 
 def test_a_tool_that_will_not_even_be_closed_is_left_behind(play, drive, glass):
-    let_go = False
+    released = False
 
     async def tool():
-        while not let_go:
+        while not released:
             with suppress(BaseException):
                 await for_ever()
 
     stubborn = tool()
     assert play(drive.run(stubborn), lambda _: drive.stop(), lambda _: glass.run_out()) == LEFT
-    let_go = True
+    released = True
     stubborn.close()
 
 
 @pytest.mark.parametrize("steps", [0, 2])
-def test_a_tool_may_stop_itself_and_hears_of_it_when_it_next_waits(play, drive, steps):
+def test_a_tool_may_stop_itself_and_learns_of_it_when_it_next_waits(play, drive, steps):
     async def tool():
         await turns(steps)
         drive.stop()
-        heard = "not yet"
+        received = "not yet"
         try:
             await asyncio.sleep(0)
         except asyncio.CancelledError:
-            return heard
+            return received
 
     async def caller():
         ended = await drive.run(tool())
@@ -215,7 +215,7 @@ def test_timeouts_and_task_groups_of_the_tool_are_its_own(play, drive, glass):
     assert glass.running == []
 
 
-def test_a_tool_that_goes_on_after_a_timeout_of_its_own_has_all_the_time_it_needs(play, drive, glass):
+def test_a_tool_that_continues_after_a_timeout_of_its_own_has_all_the_time_it_needs(play, drive, glass):
     waiting = []
 
     async def tool():
@@ -372,14 +372,14 @@ def test_a_caller_that_is_closed_closes_the_tool(drive):
 
 
 def test_a_tool_that_waits_for_a_task_that_will_not_end_is_left_behind(play, drive, glass):
-    told = []
+    reported = []
 
     async def deaf(door):
         while not door.is_set():
             try:
                 await door.wait()
             except asyncio.CancelledError:
-                told.append("deaf")
+                reported.append("deaf")
 
     async def caller():
         door = asyncio.Event()
@@ -395,10 +395,10 @@ def test_a_tool_that_waits_for_a_task_that_will_not_end_is_left_behind(play, dri
         return ended, alive, untouched()
 
     assert play(caller(), lambda _: drive.stop(), lambda _: glass.run_out()) == (LEFT, True, True)
-    assert told == ["deaf"]
+    assert reported == ["deaf"]
 
 
-def test_a_task_that_a_tool_waits_for_is_told_first_and_its_end_is_the_tools(play, drive):
+def test_a_task_that_a_tool_waits_for_is_canceled_first_and_its_end_is_the_tools(play, drive):
     async def tool():
         other = asyncio.create_task(for_ever())
         try:
@@ -448,5 +448,5 @@ CANCEL, BLOCK = InterruptBehavior.CANCEL, InterruptBehavior.BLOCK
     ("tool", "policy", "stops"),
     [(CANCEL, None, True), (CANCEL, CANCEL, True), (CANCEL, BLOCK, False), (BLOCK, CANCEL, False), (None, None, False)],
 )
-def test_an_interruption_stops_a_call_if_its_tool_says_so_and_nobody_objects(tool, policy, stops):
+def test_an_interruption_stops_a_call_if_its_tool_says_so_and_no_policy_objects(tool, policy, stops):
     assert stops_on_interrupt(tool, policy) is stops

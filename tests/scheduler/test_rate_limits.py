@@ -21,7 +21,7 @@ def test_a_tool_waits_for_its_own_limit_and_for_its_sources():
     assert reserve_tokens((tool, source), 0.5) == 0.5
 
 
-def test_whoever_would_wait_too_long_takes_no_place():
+def test_a_call_that_would_wait_too_long_takes_no_place():
     tool, source = TokenBucket(RateLimit(per_second=1, max_wait_s=1.5)), TokenBucket(RateLimit(per_second=1))
     assert [reserve_tokens((tool,), 0.0) for _ in range(3)] == [0.0, 1.0, None]
     assert reserve_tokens((tool, source), 0.0) is None
@@ -48,7 +48,7 @@ def test_a_limit_that_lets_nothing_through_is_refused(limit):
         RateLimit(**limit)
 
 
-def test_a_call_that_came_too_soon_is_told_when_to_come_again():
+def test_a_call_that_came_too_soon_gets_the_time_to_come_again():
     assert rate_limited("search", 1.5) == ToolError(
         error_class=ErrorClass.RATE_LIMITED,
         error_code="rate_limit",

@@ -103,10 +103,10 @@ def test_a_deadline_that_fails_does_not_take_the_others_along():
 def test_canceled_deadlines_do_not_pile_up():
     loop = Loop()
     deadlines = Deadlines(loop)
-    kept = [deadlines.arm(1000.0, list) for _ in range(10)]
+    stored = [deadlines.arm(1000.0, list) for _ in range(10)]
     for _ in range(50 * STALE_ALLOWED):
         deadlines.cancel(deadlines.arm(1000.0, list))
-    assert len(deadlines._heap) <= len(kept) + STALE_ALLOWED + 1
+    assert len(deadlines._heap) <= len(stored) + STALE_ALLOWED + 1
 
 
 moments = st.integers(1, 50).map(float)

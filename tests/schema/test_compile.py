@@ -66,7 +66,7 @@ def test_a_schema_may_hold_numbers_beyond_what_canonical_json_can_spell():
     assert compile_schema({"maximum": 2**64 - 1}).accepts(2**63)
 
 
-def test_misfits_are_told_up_to_a_limit():
+def test_misfits_are_reported_up_to_a_limit():
     assert len(Checker({"items": {"type": "string"}}).misfits(list(range(1000)))) == MAX_MISFITS
 
 

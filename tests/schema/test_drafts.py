@@ -51,7 +51,7 @@ arguments = st.dictionaries(st.sampled_from("abc"), values, max_size=3)
 
 
 @given(schemas(), st.lists(arguments, max_size=6))
-def test_what_a_schema_takes_is_what_it_takes_spelled_anew(schema, given):
+def test_an_upgraded_schema_accepts_the_same_values(schema, given):
     upgraded = upgrade_schema(schema)
     assert "$schema" not in upgraded
     taken = compile_schema(schema).accepts

@@ -80,6 +80,9 @@ def test_what_may_be_unusable_is_not_plain(said):
     assert not is_plain({"type": "object", **said})
 
 
+CAT = {"kind": {"const": "cat", "type": "string"}, "lives": {"type": "integer"}}
+DOG = {"kind": {"const": "dog", "type": "string"}, "name": {"type": "string"}}
+CLOSED = {"type": "object", "additionalProperties": False}
 SCHEMA: JsonObject = {
     "type": "object",
     "properties": {
@@ -88,20 +91,45 @@ SCHEMA: JsonObject = {
         "dry": {"type": "boolean"},
         "tags": {"type": "array", "items": {"type": "string"}},
         "sizes": {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "integer"}}},
+        "unit": {"enum": ["m", "ft"], "type": "string"},
+        "level": {"enum": [1, 2, "high"]},
+        "ratio": {"anyOf": [{"type": "number"}, {"type": "null"}], "default": None},
+        "few": {"type": "array", "items": {"anyOf": [{"type": "integer"}, {"type": "string"}]}},
+        "pet": {"$ref": "#/$defs/Pet"},
+        "a-b": {"oneOf": [{"$ref": "#/$defs/Cat"}, {"$ref": "#/$defs/Dog"}], "discriminator": {"propertyName": "kind"}},
     },
     "required": ["count", "name"],
     "additionalProperties": False,
+    "$defs": {
+        "Pet": {"anyOf": [{"$ref": "#/$defs/Cat"}, {"$ref": "#/$defs/Dog"}, {"type": "null"}]},
+        "Cat": {**CLOSED, "properties": CAT, "required": ["kind"]},
+        "Dog": {**CLOSED, "properties": DOG, "required": ["name"]},
+    },
 }
 
 _scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 _values = _scalars | st.lists(_scalars, max_size=2) | st.dictionaries(st.text(), st.lists(_scalars), max_size=2)
-_members = st.sampled_from(["count", "name", "dry", "Name", "extra"])
+_members = st.sampled_from([*SCHEMA["properties"], "Name", "extra"])
+_pets = st.fixed_dictionaries(
+    {},
+    optional={
+        "kind": st.sampled_from(["cat", "dog", "cow", 1]),
+        "lives": st.integers(-1, 2) | st.just(1.0),
+        "name": st.text(max_size=3),
+    },
+)
 _likely = st.fixed_dictionaries(
     {"count": st.integers() | _values, "name": st.text() | _values},
     optional={
         "dry": st.booleans() | _values,
         "tags": st.lists(st.text()) | _values,
         "sizes": st.dictionaries(st.text(), st.lists(st.integers() | st.just(1.0))) | _values,
+        "unit": st.sampled_from(["m", "ft", "x", 1]),
+        "level": st.sampled_from([1, 2, "high", "1", 1.0, True, None]),
+        "ratio": _scalars,
+        "few": st.lists(_scalars, max_size=2),
+        "pet": _pets | st.none(),
+        "a-b": _pets | st.none(),
     },
 )
 
@@ -117,7 +145,24 @@ def test_what_the_reader_takes_the_schema_accepts_with_the_same_values(value: di
         return
     read = read_object(written)
     assert compile_schema(SCHEMA).accepts(read)
-    assert {name: repr(each) for name, each in taken.items()} == {name: repr(each) for name, each in read.items()}
+    assert taken == read
+    assert msgspec.json.encode(taken, order="sorted") == msgspec.json.encode(read, order="sorted")
+
+
+def test_the_reader_takes_what_models_write() -> None:
+    reader = typed_reader(SCHEMA)
+    assert reader is not None
+    written = {
+        "count": 1,
+        "name": "é",
+        "unit": "m",
+        "level": "high",
+        "ratio": 1,
+        "few": ["x"],
+        "pet": {"kind": "dog", "name": "😀😀"},
+        "a-b": {"kind": "cat", "lives": 1},
+    }
+    assert reader(msgspec.json.encode(written)) == written
 
 
 def test_of_a_member_written_twice_the_last_counts_for_both() -> None:
@@ -135,19 +180,36 @@ def test_a_schema_that_says_more_is_left_to_the_checker() -> None:
     optional = typed_reader({**flat, "properties": {"a": {"type": "integer", "default": 1}}, "required": []})
     assert optional is not None
     assert optional(b"{}") == {}
+    one, other = {**CLOSED, "properties": {"a": {}}}, {**CLOSED, "properties": {"b": {}}}
     for more in (
         {"required": ["b"]},
         {"additionalProperties": True},
         {"minProperties": 1},
+        {"properties": {"a": {"type": "integer", "multipleOf": 2}}},
         {"properties": {"a": {"type": "integer", "minimum": 0}}},
-        {"properties": {"a": {"type": "number"}}},
+        {"properties": {"a": {"type": "string", "maxLength": 1}}},
+        {"properties": {"a": {"type": "array", "items": {"type": "integer"}, "minItems": 1}}},
+        {"properties": {"a": {"type": "string", "pattern": "a"}}},
+        {"properties": {"a": {"type": "string", "format": "date"}}},
         {"properties": {"a": {"type": ["integer", "null"]}}},
         {"properties": {"a": {"$ref": "#/$defs/x"}}},
-        {"properties": {"a-b": {"type": "integer"}}, "required": ["a-b"]},
+        {"properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"type": "array", "items": {"$ref": "#/$defs/a"}}}},
+        {"properties": {"a": {"$ref": "#/$defs/b", "minimum": 1}}, "$defs": {"b": {"type": "integer"}}},
+        {"properties": {"a": {"enum": [1, None]}}},
+        {"properties": {"a": {"enum": [True]}}},
+        {"properties": {"a": {"enum": ["x"], "type": "integer"}}},
+        {"properties": {"a": {"const": 1, "type": "number"}}},
+        {"properties": {"a": {"const": 1.5}}},
+        {"properties": {"a": {"enum": [1, 2**63]}}},
+        {"properties": {"a": {"oneOf": [{"type": "integer"}, {"type": "number"}]}}},
+        {"properties": {"a": {"anyOf": [one, other]}}},
+        {"properties": {"a": {"anyOf": [{"type": "integer"}], "type": "integer"}}},
+        {"properties": {"a": {"allOf": [{"type": "integer"}]}}},
         {"properties": {"a": True}},
         {"properties": {"a": {"type": "array"}}},
-        {"properties": {"a": {"type": "array", "items": {"type": "integer"}, "minItems": 1}}},
+        {"properties": {"a": {"type": "array", "items": {"type": "integer"}, "uniqueItems": True}}},
         {"properties": {"a": {"type": "object", "additionalProperties": False}}},
+        {"properties": {"a": {"type": "object", "properties": {"b": {"type": "integer"}}}}},
         {"properties": {"a": {"type": "object", "properties": {}, "additionalProperties": {"type": "integer"}}}},
         {"type": ["object", "null"]},
     ):

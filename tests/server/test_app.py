@@ -22,15 +22,15 @@ def test_one_port_serves_callbacks_health_and_status(tmp_path):
         assert ask(url + "/healthz") == (200, b"ok")
         assert json.loads(ask(url + "/v1/status")[1]) == {"is_healthy": True, "open_calls": 0, "approvals": 0}
         status, page = ask(url + "/v1/status", headers=auditor_key(tmp_path))
-        told = json.loads(page)
-        assert (status, told["waiting"], told["subscriptions"], told["views"]) == (200, [], [], [])
+        reported = json.loads(page)
+        assert (status, reported["waiting"], reported["subscriptions"], reported["views"]) == (200, [], [], [])
         assert ask(url + "/")[0] == 200
-        assert "cannot load the manifest" in told["faults"][0]
-        (source,) = told["sources"]
-        assert (source["name"], source["state"], source["last_error"]) == ("gh", "connecting", told["faults"][0])
+        assert "cannot load the manifest" in reported["faults"][0]
+        (source,) = reported["sources"]
+        assert (source["name"], source["state"], source["last_error"]) == ("gh", "connecting", reported["faults"][0])
         assert source["since_ns"] < source["next_try_at_ns"]
         listed = [json.loads(ask(url + "/v1/sources", headers=each)[1]) for each in (None, auditor_key(tmp_path))]
-        assert [each["items"][0]["last_error"] for each in listed] == [None, told["faults"][0]]
+        assert [each["items"][0]["last_error"] for each in listed] == [None, reported["faults"][0]]
         assert ask(url + "/v1/status", headers={"X-Forwarded-For": "203.0.113.9"})[0] == 401
         assert ask(url + "/rap/callbacks/" + "0" * 80, b"{}")[0] == 404
         assert ask(url + "/rap/callbacks/x")[0] == 405

@@ -227,20 +227,21 @@ def test_callbacks_and_health_ask_for_no_token(asking):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("value", "told"), [(WORD, None), (None, "names 'STATUS_WORD', which is not set"), ("short", "16 plain characters")]
+    ("value", "message"),
+    [(WORD, None), (None, "names 'STATUS_WORD', which is not set"), ("short", "16 plain characters")],
 )
-def test_the_settings_name_the_variable_with_the_token(tmp_path, value, told):
+def test_the_settings_name_the_variable_with_the_token(tmp_path, value, message):
     write_settings(tmp_path / "agenttool.toml", '[server]\ntoken_env = "STATUS_WORD"\n')
     program = [sys.executable, "-m", "agenttool", "serve", "--port", "0"]
     given = {key: each for key, each in os.environ.items() if key != "STATUS_WORD"}
     variables = given if value is None else {**given, "STATUS_WORD": value}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    if told is not None:
+    if message is not None:
         refused = subprocess.run(
             program, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=90, check=False
         )
         assert refused.returncode == 2
-        assert told in " ".join(refused.stderr.split())
+        assert message in " ".join(refused.stderr.split())
         return
     with subprocess.Popen([*program, "--json"], cwd=tmp_path, env=variables, **pipes) as child:
         url = json.loads(child.stdout.readline())["url"]

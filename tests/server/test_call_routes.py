@@ -1,7 +1,9 @@
 """Calls over HTTP: batches, which may wait for an approval longer than a request does, and calls of several callers."""
 
 import asyncio
-from contextlib import asynccontextmanager
+import sqlite3
+import time
+from contextlib import asynccontextmanager, closing
 
 import httpx2
 import pytest
@@ -12,10 +14,16 @@ from starlette.testclient import TestClient
 
 from agenttool import Runtime, tool
 from agenttool.adapters.openapi.settings import read_service
+from agenttool.adapters.python.threads import FunctionHook
+from agenttool.agent.journal_view import JournalView
 from agenttool.client import AsyncClient
-from agenttool.pipeline.journal_view import JournalView
+from agenttool.codec import to_json
+from agenttool.errors import StoreError
+from agenttool.hooks.definition import Hook
 from agenttool.ports.identity import AccessRole
+from agenttool.records import HookEvent
 from agenttool.server.grants import GrantKind
+from agenttool.stores.sqlite.writer import Writer
 
 HERE = {"base_url": "http://127.0.0.1:8642", "client": ("127.0.0.1", 50_000)}
 CALLS = [
@@ -145,6 +153,30 @@ def test_a_batch_whose_calls_end_is_answered_with_their_results(open_app):
         assert (second["tool"], second["result"]["is_error"]) == ("math.halve", True)
 
 
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+def test_a_page_of_calls_has_at_most_its_limit_and_its_cursor_continues_over_open_and_ended_calls(
+    make_app, tmp_path, store
+):
+    file = tmp_path / "calls.db" if store == "sqlite" else None
+    named = "memory:" if file is None else f"sqlite:{file}"
+    app = make_app(lambda: Runtime.open(store=named, tools=[double, send], approve="wait"), file=file)
+    with TestClient(app, **HERE) as http:
+        bodies = [CALLS[0], CALLS[1], CALLS[1], CALLS[0], CALLS[1], CALLS[0], CALLS[1]]
+        made = [http.post("/v1/calls", json=each).json() for each in bodies]
+        waiting, ended = ([each for each in made if bool(each["result"]) is has] for has in (False, True))
+        pages, cursor = [], ""
+        while cursor is not None:
+            page = http.get("/v1/calls", params={"limit": 2, **({"cursor": cursor} if cursor else {})}).json()
+            pages.append([each["invocation_id"] for each in page["items"]])
+            cursor = page["next_cursor"]
+        assert max(map(len, pages)) == 2
+        assert [each for page in pages for each in page] == [
+            each["invocation_id"] for each in (*waiting[::-1], *ended[::-1])
+        ]
+        assert len(http.get("/v1/calls", params={"open": True, "limit": 1}).json()["items"]) == 1
+        assert http.get("/v1/calls", params={"cursor": "two"}).status_code == 400
+
+
 def test_another_caller_does_not_see_the_planned_calls_of_a_batch(open_app):
     with open_app() as http:
         planned = http.post("/v1/batches", json={"calls": CALLS}, params={"wait": 0}).json()["items"][2]
@@ -182,7 +214,239 @@ def test_a_call_that_ends_while_its_state_is_read_is_not_answered_with_an_end_an
     with TestClient(make_app(lambda: Runtime.open(tools=[ponder])), **HERE) as http:
         reply = http.post(path, json=call if path == "/v1/calls" else {"calls": [call]}, params={"wait": 0}).json()
         state = reply if path == "/v1/calls" else reply["items"][0]
-        assert (state["status"], state["result"]) == ("running", None)
+        assert (state["status"], state["result"]["content"][0]["text"]) == ("succeeded", "done")
+
+
+@pytest.fixture
+def slow_disk(monkeypatch):
+    """Let each commit wait for the disk, longer than a request without a wait does."""
+
+    def slowed(write):
+        def write_slowly(*arguments, **options):
+            time.sleep(0.12)
+            return write(*arguments, **options)
+
+        return write_slowly
+
+    def slow_disk():
+        monkeypatch.setattr(Writer, "commit", slowed(Writer.commit))
+
+    return slow_disk
+
+
+@pytest.mark.parametrize("key", [None, "k1"])
+def test_a_call_without_a_wait_is_accepted_once_it_is_recorded_however_slow_the_disk_is(open_app, slow_disk, key):
+    with open_app() as http:
+        slow_disk()
+        headers = {} if key is None else {"idempotency-key": key}
+        made = http.post("/v1/calls", json=CALLS[1], params={"wait": 0}, headers=headers)
+        assert made.status_code == 202, made.text
+        assert http.get(made.headers["location"]).json()["status"] == "awaiting_approval"
+
+
+def test_a_batch_without_a_wait_is_accepted_once_it_is_recorded_however_slow_the_disk_is(open_app, slow_disk):
+    with open_app() as http:
+        slow_disk()
+        made = http.post("/v1/batches", json={"calls": CALLS}, params={"wait": 0})
+        assert made.status_code == 202, made.text
+        found = [http.get(f"/v1/calls/{each['invocation_id']}").status_code for each in made.json()["items"]]
+        assert found == [200, 200, 200]
+
+
+@pytest.mark.parametrize("path", ["/v1/calls", "/v1/batches"])
+def test_a_call_whose_end_cannot_be_stored_is_open_with_the_fault_until_the_disk_works(
+    make_app, tmp_path, monkeypatch, path
+):
+    def refuse(*_, **__):
+        raise StoreError("the disk fails")
+
+    with monkeypatch.context() as disk:
+
+        @tool(namespace="mail", approval_required=False)
+        def send_and_break() -> str:
+            """Send a letter, after which the disk fails."""
+            disk.setattr(Writer, "commit", refuse)
+            return "sent"
+
+        file = tmp_path / "calls.db"
+        rules = [{"behavior": "allow", "tool": "mail.*"}]
+        app = make_app(lambda: Runtime.open(store=f"sqlite:{file}", tools=[send_and_break], rules=rules), file=file)
+        with TestClient(app, **HERE) as http:
+            call = {"tool": "mail.send_and_break", "arguments": {}}
+            made = http.post(path, json=call if path == "/v1/calls" else {"calls": [call]})
+            state = made.json() if path == "/v1/calls" else made.json()["items"][0]
+            assert (made.status_code, state["status"], state["result"]) == (202, "running", None)
+            assert "the disk fails" in state["notice"]
+            disk.undo()
+            ended = http.get(f"/v1/calls/{state['invocation_id']}", params={"wait": 60}).json()
+            assert (ended["status"], ended["result"]["error"]["error_code"]) == ("failed", "result_not_stored")
+            assert ended["notice"] is None
+
+
+def stop_process(rt, file):
+    """Let a runtime renew nothing any more, and end its lease, as if its process was stopped for long."""
+    rt._agent.recovery._task.cancel()
+    with closing(sqlite3.connect(file)) as store, store:
+        store.execute("DELETE FROM processes WHERE owner = ?", [rt._core.durability.deferred.owner])
+
+
+async def test_a_batch_whose_call_another_process_ends_is_answered_with_the_result_in_the_journal(
+    make_app, serve_app, tmp_path
+):
+    file = tmp_path / "calls.db"
+
+    def open_runtime():
+        return Runtime.open(store=f"sqlite:{file}", tools=[send], approve="wait")
+
+    app = make_app(open_runtime, file=file)
+    async with serve_app(app) as url, open_runtime() as other, httpx2.AsyncClient(base_url=url, timeout=60) as client:
+        first = app.state.runtime
+        making = asyncio.create_task(client.post("/v1/batches", json={"calls": CALLS[1:2]}, params={"wait": 50}))
+        async for _ in other.journal.events():
+            if questions := await other.approvals.list():
+                break
+        stop_process(first, file)
+        await other.approvals.decide(questions[0], "allow")
+        await other.calls.get(questions[0].invocation_id).result()
+        first._agent.recovery._lease._renewed_at = 0.0
+        await first._agent.recovery._lease.keep()
+        made = await making
+    (item,) = made.json()["items"]
+    assert (made.status_code, item["status"]) == (200, "succeeded")
+    assert item["result"]["content"][0]["text"] == "sent to ada"
+
+
+async def test_a_call_that_ends_after_its_process_lost_its_lease_is_answered_with_the_state_in_the_journal(
+    make_app, serve_app, tmp_path
+):
+    file, may_end = tmp_path / "calls.db", asyncio.Event()
+
+    @tool(namespace="mail", concurrency_safe=True)
+    async def post(to: str) -> str:
+        """Send a letter, once that is possible."""
+        await may_end.wait()
+        return f"sent to {to}"
+
+    def open_runtime():
+        rules = [{"behavior": "allow", "tool": "mail.post"}]
+        return Runtime.open(store=f"sqlite:{file}", tools=[post], rules=rules)
+
+    app = make_app(open_runtime, file=file)
+    async with serve_app(app) as url, open_runtime() as other, httpx2.AsyncClient(base_url=url, timeout=60) as client:
+        call = {"tool": "mail.post", "arguments": {"to": "ada"}}
+        making = asyncio.create_task(client.post("/v1/calls", json=call, params={"wait": 50}))
+        async for _, event in other.journal.events():
+            if event.event_type == "tool.invocation.started":
+                break
+        stop_process(app.state.runtime, file)
+        await other.calls.recover()
+        ended = await other.calls.get(event.invocation_id).result()
+        may_end.set()
+        made = await making
+    assert ended.error.error_code == "unknown_after_crash"
+    assert made.json().get("result") in (None, to_json(ended))
+
+
+async def test_a_batch_call_that_begins_to_wait_while_its_batch_is_answered_continues_in_the_next_server(
+    make_app, serve_app, tmp_path, monkeypatch
+):
+    file, may_end, may_wait = tmp_path / "calls.db", asyncio.Event(), asyncio.Event()
+
+    @tool(namespace="mail")
+    async def post(to: str) -> str:
+        """Send a letter, once that is possible."""
+        await may_end.wait()
+        return f"sent to {to}"
+
+    async def delay(question):
+        if question.input["to"] == "eve":
+            await may_wait.wait()
+
+    async def checkpoint(self, invocation_ids):
+        await store(self, invocation_ids)
+        may_wait.set()
+        async for _, event in self.events():
+            if (event.invocation_id, event.event_type) == (invocation_ids[1], "tool.invocation.queued"):
+                return
+
+    store = JournalView.checkpoint
+    monkeypatch.setattr(JournalView, "checkpoint", checkpoint)
+    rules = [{"behavior": "allow", "tool": "mail.*"}]
+    hooks = [Hook(name="delay", event=HookEvent.PRE_TOOL_USE, runner=FunctionHook(delay))]
+    options = {"store": f"sqlite:{file}", "tools": [post], "rules": rules, "hooks": hooks}
+    app = make_app(lambda: Runtime.open(**options), file=file)
+    async with serve_app(app) as url, httpx2.AsyncClient(base_url=url, timeout=60) as client:
+        calls = [{"tool": "mail.post", "arguments": {"to": to}} for to in ("ada", "eve")]
+        made = await client.post("/v1/batches", json={"calls": calls}, params={"wait": 0})
+        with closing(sqlite3.connect(file)) as stored:
+            kinds = dict(stored.execute("SELECT invocation_id, kind FROM open_calls").fetchall())
+        may_end.set()
+    assert [each["status"] for each in made.json()["items"]] == ["running", "queued"]
+    assert kinds.get(made.json()["items"][1]["invocation_id"]) == "approved"
+
+
+async def test_a_batch_call_that_another_process_ends_while_its_batch_is_answered_is_returned_with_its_end(
+    make_app, serve_app, tmp_path, monkeypatch
+):
+    file, store = tmp_path / "calls.db", JournalView.checkpoint
+
+    @tool(namespace="mail")
+    async def post(to: str) -> str:
+        """Send a letter, which takes forever."""
+        await asyncio.Event().wait()
+        return f"sent to {to}"
+
+    def open_runtime():
+        rules = [{"behavior": "allow", "tool": "mail.post"}]
+        return Runtime.open(store=f"sqlite:{file}", tools=[post], rules=rules)
+
+    async def checkpoint(self, invocation_ids):
+        await other.calls.recover()
+        for each in invocation_ids:
+            await other.calls.get(each).result()
+        await store(self, invocation_ids)
+
+    app = make_app(open_runtime, file=file)
+    async with serve_app(app) as url, open_runtime() as other, httpx2.AsyncClient(base_url=url, timeout=60) as client:
+        first, count = app.state.runtime, 0
+        calls = [{"tool": "mail.post", "arguments": {"to": to}} for to in ("ada", "eve")]
+        making = asyncio.create_task(client.post("/v1/batches", json={"calls": calls}, params={"wait": 50}))
+        async for _, event in other.journal.events():
+            count += event.event_type == "tool.invocation.queued"
+            if count == len(calls):
+                break
+        monkeypatch.setattr(JournalView, "checkpoint", checkpoint)
+        stop_process(first, file)
+        first._agent.recovery._lease._renewed_at = 0.0
+        await first._agent.recovery._lease.keep()
+        made = await making
+    errors = [each["result"]["error"]["error_code"] for each in made.json()["items"]]
+    assert (made.status_code, errors) == (200, ["unknown_after_crash", "process_died"])
+
+
+async def test_calls_are_read_from_a_server_that_lost_its_lease_as_they_are_stored(make_app, serve_app, tmp_path):
+    file, may_end = tmp_path / "calls.db", asyncio.Event()
+
+    @tool(namespace="mail", concurrency_safe=True)
+    async def post(to: str) -> str:
+        """Send a letter, once that is possible."""
+        await may_end.wait()
+        return f"sent to {to}"
+
+    rules = [{"behavior": "allow", "tool": "mail.*"}]
+    app = make_app(lambda: Runtime.open(store=f"sqlite:{file}", tools=[send, post], rules=rules), file=file)
+    async with serve_app(app) as url, httpx2.AsyncClient(base_url=url, timeout=60) as client:
+        ended = await client.post("/v1/calls", json=CALLS[1])
+        call = {"tool": "mail.post", "arguments": {"to": "ada"}}
+        started = await client.post("/v1/calls", json=call, params={"wait": 0})
+        stop_process(app.state.runtime, file)
+        may_end.set()
+        lost = await client.post("/v1/calls", json=CALLS[1])
+        made = [ended.json(), started.json()]
+        read = [await client.get(f"/v1/calls/{each['invocation_id']}") for each in made]
+    assert (ended.status_code, started.status_code, lost.status_code) == (200, 202, 503)
+    assert [each.status_code for each in read] == [200, 200]
+    assert [each.json()["status"] for each in read] == ["succeeded", "running"]
 
 
 async def test_a_request_that_waits_ends_when_its_key_is_revoked(make_app, serve_app, tmp_path, monkeypatch):

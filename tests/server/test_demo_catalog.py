@@ -4,6 +4,7 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
+from starting import begin
 
 from agenttool import Runtime
 from agenttool.server.demo_catalog import DEMO_RULES, demo_tools, make_calls
@@ -21,8 +22,10 @@ async def open_demo(folder):
         start = rt.start
 
         async def noted(name, arguments, **options):
-            observer = Observer(running) if name == "demo.slow_report" else None
-            return await start(name, arguments, observer=observer, **options)
+            started = await start(name, arguments, **options)
+            if name == "demo.slow_report":
+                group.create_task(note_progress(started, running))
+            return started
 
         rt.start = noted
         calls = group.create_task(make_calls(rt))
@@ -31,18 +34,9 @@ async def open_demo(folder):
         calls.cancel()
 
 
-class Observer:
-    def __init__(self, running):
-        self.running = running
-
-    def started(self, invocation_id, /):
-        pass
-
-    def progressed(self, update, /):
-        self.running.set()
-
-    def ended(self, result, /):
-        pass
+async def note_progress(started, running):
+    async for _ in started.progress():
+        running.set()
 
 
 @pytest.mark.slow
@@ -50,14 +44,14 @@ async def test_an_approved_call_of_the_demo_runs_beside_the_slow_one_also_after_
     async with open_demo(tmp_path) as rt:
         (asked,) = await rt.approvals.list()
         await rt.approvals.decide(asked, "allow")
-        invoice = await rt.wait(asked.invocation_id, 60)
+        invoice = await rt.calls.get(asked.invocation_id).result(60)
         assert invoice is not None
         assert not invoice.is_error
     async with open_demo(tmp_path) as rt:
-        written = await rt.start("files.write_file", {"name": "a.txt", "content": "text"})
+        written = await begin(rt, "files.write_file", {"name": "a.txt", "content": "text"})
         (asked,) = await rt.approvals.list()
         await rt.approvals.decide(asked, "allow")
-        result = await rt.wait(written.invocation_id, 60)
+        result = await rt.calls.get(written.invocation_id).result(60)
         assert result is not None
         assert not result.is_error
     assert (tmp_path / "files" / "a.txt").read_text() == "text"

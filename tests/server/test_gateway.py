@@ -10,9 +10,12 @@ from http import HTTPStatus
 import pytest
 from starlette.testclient import TestClient
 
-from agenttool import Runtime, tool
+from agenttool import Context, Media, Runtime, tool
+from agenttool.errors import StoreError
 from agenttool.ports.identity import AccessRole
+from agenttool.ports.quota import PER_CALLER
 from agenttool.server.grants import GrantKind
+from agenttool.stores.sqlite.writer import Writer
 
 HERE = {"base_url": "http://127.0.0.1:8642", "client": ("127.0.0.1", 50_000)}
 OWN_PAGE = {"origin": "http://127.0.0.1:8642", "sec-fetch-site": "same-origin"}
@@ -36,12 +39,18 @@ def long_text(lines: int) -> str:
     return "\n".join(f"line {number}" for number in range(lines))
 
 
+@tool(namespace="text", read_only=True, open_world=False)
+def labelled(media_type: str) -> Media:
+    """Return bytes with a media type."""
+    return Media(b"\0\1\2", media_type)
+
+
 @pytest.fixture(params=["memory", "sqlite"])
 def http(request, make_app, tmp_path):
     """A program on this machine, and a server whose journal is in memory or in a file."""
     file = None if request.param == "memory" else tmp_path / "calls.db"
     place = "memory:" if file is None else f"sqlite:{file}"
-    app = make_app(lambda: Runtime.open(store=place, tools=[add, send, long_text], approve="wait"), file=file)
+    app = make_app(lambda: Runtime.open(store=place, tools=[add, send, long_text, labelled], approve="wait"), file=file)
     with TestClient(app, **HERE) as client:
         yield client
 
@@ -192,7 +201,7 @@ def test_a_local_program_without_a_key_cannot_approve(http):
     assert http.get("/v1/approvals").status_code == HTTPStatus.FORBIDDEN
     assert answer(http, approval, "allow", None).status_code == HTTPStatus.FORBIDDEN
     assert http.get("/v1/approvals", headers=bob).json()["items"][0]["approval_id"] == approval["approval_id"]
-    for method, path in (("GET", "/v1/keys"), ("GET", "/v1/rules"), ("GET", "/v1/events"), ("GET", "/v1/stats")):
+    for method, path in (("GET", "/v1/keys"), ("GET", "/v1/rules"), ("GET", "/v1/approvals"), ("GET", "/v1/stats")):
         assert http.request(method, path).status_code == HTTPStatus.FORBIDDEN
 
 
@@ -203,6 +212,70 @@ def test_an_approver_does_not_answer_for_its_own_call(http):
     assert (approval["can_answer"], bool(approval["why_not"])) == (False, True)
     refused = answer(http, approval, "allow", both)
     assert (refused.status_code, refused.json()["reason"]) == (403, "own_call")
+
+
+def test_a_caller_with_too_many_surfaces_replaces_its_oldest_and_none_of_others(http, monkeypatch):
+    monkeypatch.setitem(PER_CALLER, "surfaces", 3)
+    ada, bob = key_of(http, "agent:ada", "caller"), key_of(http, "agent:bob", "caller")
+
+    def created(headers):
+        return http.post("/v1/surfaces", json={"only": ["add"]}, headers=headers).headers["location"]
+
+    other, own = created(bob), [created(ada) for _ in range(5)]
+    assert [http.get(each, headers=ada).status_code for each in own] == [404, 404, 200, 200, 200]
+    assert http.get(other, headers=bob).status_code == HTTPStatus.OK
+
+
+def test_a_caller_with_many_conversations_loses_its_oldest_and_none_of_others(make_app, monkeypatch):
+    monkeypatch.setitem(PER_CALLER, "conversations", 2)
+
+    @tool(read_only=True, open_world=False, changes_context=True)
+    async def count(ctx: Context) -> int:
+        """Count the calls of a conversation."""
+        ctx.change_shared({"count": ctx.shared.get("count", 0) + 1})
+        return ctx.shared.get("count", 0)
+
+    with TestClient(make_app(lambda: Runtime.open(tools=[count])), **HERE) as http:
+        ada, bob = key_of(http, "agent:ada", "caller"), key_of(http, "agent:bob", "caller")
+
+        def counted(headers, thread):
+            body = {"tool": "count", "arguments": {}, "thread": thread}
+            return http.post("/v1/calls", json=body, headers=headers).json()["result"]["structured_content"]
+
+        first = [counted(bob, "a"), counted(ada, "a"), counted(ada, "b"), counted(ada, "c")]
+        assert [*first, counted(bob, "a"), counted(ada, "c"), counted(ada, "a")] == [0, 0, 0, 0, 1, 1, 0]
+
+
+def test_a_caller_that_logs_in_often_ends_its_oldest_sessions_and_none_of_others(http, monkeypatch):
+    monkeypatch.setitem(PER_CALLER, "console sessions", 2)
+    for subject, count in (("user:bob", 1), ("user:ada", 4)):
+        key = key_of(http, subject, "operator")["authorization"].removeprefix("Bearer ")
+        for _ in range(count):
+            assert http.post("/v1/login", json={"key": key}, headers=OWN_PAGE).is_success
+    listed = http.portal.call(http.app.state.served.grants.list, GrantKind.SESSION)
+    assert sorted(each.subject for each in listed) == ["user:ada", "user:ada", "user:bob"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{"only": ["x"] * 1001}, {"refs": ["x"] * 101}, {"role": {"name": "x" * 30_000}}, {"model": {"a": "x" * 30_000}}],
+)
+def test_a_surface_with_very_long_lists_is_refused(http, body):
+    assert http.post("/v1/surfaces", json=body).status_code == HTTPStatus.BAD_REQUEST
+
+
+def test_a_caller_with_too_many_open_calls_is_refused_and_others_are_not(http, monkeypatch):
+    monkeypatch.setitem(PER_CALLER, "open calls", 3)
+    ada, bob = key_of(http, "agent:ada", "caller"), key_of(http, "agent:bob", "caller")
+    made = [call(http, "send", {"to": "x"}, ada) for _ in range(5)]
+    assert [each.status_code for each in made] == [202, 202, 202, 429, 429]
+    batch = {"calls": [{"tool": "send", "arguments": {"to": "x"}}]}
+    assert http.post("/v1/batches", json=batch, headers=ada).status_code == HTTPStatus.TOO_MANY_REQUESTS
+    assert call(http, "send", {"to": "x"}, bob).status_code == HTTPStatus.ACCEPTED
+    first = f"/v1/calls/{made[0].json()['invocation_id']}"
+    assert http.post(f"{first}/cancel", headers=ada).is_success
+    assert http.get(first, params={"wait": 60}, headers=ada).json()["status"] == "canceled"
+    assert call(http, "send", {"to": "x"}, ada).status_code == HTTPStatus.ACCEPTED
 
 
 def test_a_caller_sees_its_own_calls_only(http):
@@ -216,7 +289,7 @@ def test_a_caller_sees_its_own_calls_only(http):
 
 
 @pytest.mark.parametrize("query", [{}, {"containing": "4711"}, {"tool": "add"}, {"actor": "agent:ada"}])
-def test_no_filter_tells_a_caller_of_the_calls_of_others(http, query):
+def test_no_filter_shows_a_caller_the_calls_of_others(http, query):
     ada, bob = key_of(http, "agent:ada", "caller"), key_of(http, "agent:bob", "caller")
     own = call(http, "add", {"a": 4711}, ada).json()["invocation_id"]
     for _ in range(2):
@@ -224,6 +297,15 @@ def test_no_filter_tells_a_caller_of_the_calls_of_others(http, query):
     assert http.get("/v1/calls", params={**query, "limit": 1}).json() == {"items": [], "next_cursor": None}
     (found,) = http.get("/v1/calls", params={**query, "limit": 2}, headers=ada).json()["items"]
     assert found["invocation_id"] == own
+
+
+@pytest.mark.parametrize("given", ["image/png\r\nset-cookie: a=b", "image/\u0439", "\0", "a" * 2000, "image/x; é"])
+def test_bytes_with_an_invalid_media_type_are_returned_as_octets(http, given):
+    made = call(http, "labelled", {"media_type": given}).json()["invocation_id"]
+    (payload,) = http.get(f"/v1/calls/{made}").json()["payloads"]
+    whole = http.get(f"/v1/results/{made}/payloads/{payload['digest']}")
+    assert (whole.status_code, whole.content) == (200, b"\0\1\2")
+    assert whole.headers["content-type"] == payload["media_type"] == "application/octet-stream"
 
 
 def test_stored_output_is_returned_by_the_call_that_owns_it_only(http):
@@ -248,6 +330,31 @@ def test_stored_output_is_returned_by_the_call_that_owns_it_only(http):
     other = call(http, "add", {"a": 1}, bob).json()["invocation_id"]
     stolen = http.get(f"/v1/results/{other}/payloads/{payload['digest']}", headers=bob)
     assert stolen.status_code == HTTPStatus.NOT_FOUND
+
+
+def test_a_key_that_was_not_used_before_works_while_the_disk_is_full(http, monkeypatch):
+    head = key_of(http, "user:bob", "operator")
+
+    def refuse(*_, **__):
+        raise StoreError("the disk is full")
+
+    monkeypatch.setattr(Writer, "commit", refuse)
+    assert http.get("/v1/status", headers=head).status_code == 200
+
+
+def test_a_body_with_a_member_twice_is_refused(http):
+    state, bob = call(http, "send", {"to": "ada"}).json(), key_of(http, "user:bob", "approver", "caller")
+    (approval,) = http.get("/v1/approvals", headers=bob).json()["items"]
+    bodies = {
+        "/v1/calls": '{"tool": "math.add", "tool": "mail.send", "arguments": {"to": "eve"}}',
+        "/v1/batches": '{"calls": [{"tool": "math.add", "tool": "mail.send", "arguments": {}}]}',
+        f"/v1/approvals/{approval['approval_id']}": '{"answer": "deny", "answer": "allow", "shown_digest": "x"}',
+        f"/v1/approvals/{approval['approval_id']}/check": '{"input": {"to": "ada", "to": "eve"}}',
+    }
+    for path, body in bodies.items():
+        refused = http.post(path, content=body, headers={**bob, "content-type": "application/json"})
+        assert (path, refused.status_code, "twice" in refused.text) == (path, 400, True)
+    assert http.get(f"/v1/calls/{state['invocation_id']}").json()["status"] == "awaiting_approval"
 
 
 def test_a_revoked_key_is_refused_at_once(http):
@@ -539,6 +646,46 @@ def test_half_a_character_in_a_body_or_a_path_is_no_error_of_the_server(http):
         assert http.get(path).status_code == HTTPStatus.NOT_FOUND
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "fault"),
+    [
+        ("/v1/calls", '{"tool":7', "Input data was truncated, at line 1, column 10"),
+        ("/v1/calls", '{"tool": 7,\n "arguments": }', "JSON is malformed: invalid character, at line 2, column 15"),
+        ("/v1/calls", '{"unknown": 1', "Input data was truncated, at line 1, column 14"),
+        ("/v1/batches", '{"calls": [{"tool": 7}', "Input data was truncated, at line 1, column 23"),
+    ],
+)
+def test_a_body_that_is_no_json_is_reported_with_the_position_before_any_member(http, path, body, fault):
+    refused = http.post(path, content=body, headers={"content-type": "application/json"})
+    assert (refused.status_code, refused.headers["content-type"]) == (400, "application/problem+json")
+    problem = refused.json()
+    assert problem["detail"] == f"the body must be JSON: {fault}; complete or repair it"
+    assert problem["pointer"] == ""
+
+
 def test_a_query_with_too_many_parameters_is_refused(http):
     refused = http.get("/v1/tools?" + "&".join(f"p{number}=1" for number in range(101)))
     assert (refused.status_code, refused.json()["detail"]) == (400, "send at most 100 query parameters")
+
+
+def test_the_openapi_document_describes_objects_records_times_tags_and_examples(http):
+    document = http.get("/openapi.json").json()
+    schemas = document["components"]["schemas"]
+    assert schemas["CallBody"]["properties"]["arguments"]["additionalProperties"] is True
+    assert {"$ref": "#/components/schemas/ToolResult"} in schemas["CallReply"]["properties"]["result"]["anyOf"]
+    assert "structured_content" in schemas["ToolResult"]["properties"]
+    assert schemas["SurfaceScope"]["type"] == "string"  # the standard lets it have other values than those listed
+    assert "enum" not in schemas["SurfaceScope"]
+    assert schemas["CallSummary"]["properties"]["began"]["format"] == "date-time"
+    operations = [each for path in document["paths"].values() for each in path.values()]
+    assert {tag for each in operations for tag in each["tags"]} == {each["name"] for each in document["tags"]}
+    bodies = [each["requestBody"]["content"]["application/json"] for each in operations if "requestBody" in each]
+    assert all("example" in each for each in bodies)
+
+    def json_reply(path, method):
+        found = next(iter(document["paths"][path][method]["responses"].items()))[1]
+        return found["content"]["application/json"]["schema"]
+
+    assert json_reply("/v1/search", "post") == {"$ref": "#/components/schemas/ToolSearchResult"}
+    assert json_reply("/v1/surfaces", "post") == {"$ref": "#/components/schemas/ToolSurface"}
+    assert json_reply("/v1/status", "get") == {"$ref": "#/components/schemas/StatusReply"}

@@ -1,11 +1,16 @@
-"""Rules about the roles of keys: a call is judged with them, also once it waited, was resumed, or is nested."""
+"""The routes about rules and statistics.
+
+A call is judged with the roles of its key, also once it waited, was resumed, or is nested.
+"""
 
 import pytest
 from starlette.testclient import TestClient
 
 from agenttool import Context, Runtime, tool
+from agenttool.history import statistics
 from agenttool.ports.identity import AccessRole
 from agenttool.server.grants import GrantKind
+from agenttool.stores.sqlite.reader import SqliteReader
 
 HERE = {"base_url": "http://127.0.0.1:8642", "client": ("127.0.0.1", 50_000)}
 OPERATORS_SEND = {"behavior": "allow", "tool": "mail.send", "role": "gateway:operator"}
@@ -76,7 +81,8 @@ def test_a_call_that_is_resumed_is_judged_with_the_roles_that_it_was_made_with(o
         approver = key_of(http, "ida", "approver")
         for approval in http.get("/v1/approvals", headers=approver).json()["items"]:
             body = {"answer": "allow", "shown_digest": approval["shown_digest"]}
-            assert http.post(f"/v1/approvals/{approval['approval_id']}", json=body, headers=approver).is_success
+            answered = http.post(f"/v1/approvals/{approval['approval_id']}", json=body, headers=approver)
+            assert answered.status_code in {200, 410}  # the rule may have withdrawn the question already
         ended = [http.get(f"/v1/calls/{each['invocation_id']}?wait=30", headers=approver).json() for each in made]
         assert [each["status"] for each in ended] == ["succeeded", "denied"]
 
@@ -104,3 +110,22 @@ def test_the_rules_can_be_tried_with_the_roles_of_a_key(open_app):
         assert tried(actor="bob").json()["behavior"] == "ask"
         assert (tried(roles=["operator"]).status_code, tried(roles=["operator"]).json()["pointer"]) == (400, "/actor")
         assert tried(actor="bob", roles=["operater"]).status_code == 400
+
+
+def test_a_server_that_starts_again_reads_no_call_again_for_its_statistics(open_app, monkeypatch):
+    monkeypatch.setattr(statistics, "SAVE_AFTER", 3)
+    rule = {"behavior": "deny", "tool": "mail.send"}
+
+    def stats(http):
+        found = http.get("/v1/stats", headers=key_of(http, "user:ida", "auditor")).json()
+        return found["totals"], [each["invocation_id"] for each in found["failures"]]
+
+    with open_app(rule) as http:
+        made = [call(http)["invocation_id"] for _ in range(3)]
+        before = stats(http)
+        assert (before[0]["calls"], before[0]["denied"], before[1]) == (3, 3, made[::-1])
+    read, ends = [], SqliteReader.ends
+    monkeypatch.setattr(SqliteReader, "ends", lambda *given: (read.append(each) or each for each in ends(*given)))
+    with open_app(rule) as http:
+        assert stats(http) == before
+        assert [each.invocation_id for each in read] == made[-1:], "only the newest, to find that it is known"

@@ -1,5 +1,6 @@
 """Tenants: nothing of one is visible to another, by any route and any id."""
 
+import asyncio
 import json
 from contextlib import asynccontextmanager
 from functools import partial
@@ -10,9 +11,11 @@ from hypothesis import strategies as st
 from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.testclient import TestClient
+from starting import begin
 
-from agenttool import Runtime, tool
+from agenttool import Runtime, StoreError, tool
 from agenttool.ports.identity import AccessRole
+from agenttool.server import tenants as tenants_module
 from agenttool.server.app import serve_runtime
 from agenttool.server.grants import GrantKind
 from agenttool.server.table import ROUTES
@@ -138,3 +141,28 @@ def test_a_tenant_still_has_what_another_tried_to_change(tenants):
 @pytest.mark.parametrize("name", ["", "..", "a/b", "A", "a.b", "-a", "a" * 64, "ä"])
 def test_a_tenant_name_cannot_leave_the_folder_of_the_store(name):
     assert not is_tenant_name(name)
+
+
+async def test_the_calls_of_a_tenant_continue_although_its_store_could_not_be_opened_before(tmp_path, monkeypatch):
+    monkeypatch.setattr(tenants_module, "RECOVER_EVERY_S", 0.05)
+    file, attempts = tmp_path / "calls.db", []
+    acme = f"sqlite:{tenant_store(file, 'acme')}"
+
+    @asynccontextmanager
+    async def open_tenant(tenant):
+        attempts.append(tenant)
+        if len(attempts) < 3:
+            raise StoreError("the disk is full; free some space")
+        async with Runtime.open(store=acme, tools=[send]) as rt, Tenant(rt, file=file).running() as opened:
+            yield opened
+
+    async with Runtime.open(store=acme, tools=[send]) as rt:
+        call = await begin(rt, "send", {"to": "ada"})
+        (question,) = await rt.approvals.list()
+    async with Runtime.open(store=f"sqlite:{file}") as runtime:
+        await runtime.inspection.documents.put("tenant", "acme", b"{}")
+        async with serve_runtime(runtime, file=file, open_tenant=open_tenant), Runtime.open(store=acme) as other:
+            await other.approvals.decide(question, "allow")
+            async with asyncio.timeout(60):
+                result = await other.calls.get(call.invocation_id).result()
+    assert (result.text, attempts) == ("sent to ada", ["acme"] * 3)

@@ -57,9 +57,9 @@ def test_a_program_makes_a_surface_searches_it_and_shows_it_to_a_model(http):
     assert [each["name"] for each in found["matches"]] == ["mail.send"]
     assert found["record_type"] == "tool_search_result"
     for wanted in ("openai", "openai_responses", "anthropic", "gemini"):
-        told = http.get(made.headers["location"], params={"format": wanted})
-        assert told.status_code == HTTPStatus.OK
-        assert "Add two whole numbers" in told.text
+        response = http.get(made.headers["location"], params={"format": wanted})
+        assert response.status_code == HTTPStatus.OK
+        assert "Add two whole numbers" in response.text
 
 
 def test_a_surface_is_for_the_caller_that_created_it(http):
@@ -88,11 +88,11 @@ def test_a_search_over_http_is_the_search_of_the_library(http, query):
         async with Runtime.open(tools=[send, add, pigeon], approve="wait") as rt:
             return await rt.search(query, surface=await rt.surface("session"))
 
-    told = http.post("/v1/search", json={"query": query}).json()
-    assert "secret.pigeon" not in [each["name"] for each in told["matches"]], "it is not on the surface"
+    by_http = http.post("/v1/search", json={"query": query}).json()
+    assert "secret.pigeon" not in [each["name"] for each in by_http["matches"]], "it is not on the surface"
     wanted = http.portal.call(in_the_library)
-    assert [each["name"] for each in told["matches"]] == [each.name for each in wanted.matches]
-    assert told.get("missing_names", []) == list(wanted.missing_names or ())
+    assert [each["name"] for each in by_http["matches"]] == [each.name for each in wanted.matches]
+    assert by_http.get("missing_names", []) == list(wanted.missing_names or ())
 
 
 def test_a_role_sees_on_its_surface_what_it_may_use(http):
@@ -103,7 +103,7 @@ def test_a_role_sees_on_its_surface_what_it_may_use(http):
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "status", "pointer", "told"),
+    ("path", "body", "status", "pointer", "message"),
     [
         ("/v1/search", {}, 400, "/query", "missing required field `query`"),
         ("/v1/search", {"query": 3}, 400, "/query", "expected `str`, got `int`"),
@@ -126,25 +126,25 @@ def test_a_role_sees_on_its_surface_what_it_may_use(http):
         ),
     ],
 )
-def test_an_invalid_request_gets_a_problem_with_a_pointer(http, path, body, status, pointer, told):
+def test_an_invalid_request_gets_a_problem_with_a_pointer(http, path, body, status, pointer, message):
     answer = http.post(path, json=body)
     problem = answer.json()
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
     assert (problem["status"], problem.get("pointer")) == (status, pointer)
-    assert told in problem["detail"]
+    assert message in problem["detail"]
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "status", "told"),
+    ("method", "path", "status", "reported"),
     [
         ("GET", "/v1/surfaces", 405, "'/v1/surfaces' does not accept GET; use POST"),
         ("GET", "/v1/nothing", 404, "no route for the path '/v1/nothing'; correct it, or read /openapi.json"),
     ],
 )
-def test_an_unknown_path_or_method_is_reported_as_a_problem(http, method, path, status, told):
+def test_an_unknown_path_or_method_is_reported_as_a_problem(http, method, path, status, reported):
     answer = http.request(method, path)
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
-    assert (answer.json()["status"], answer.json()["detail"]) == (status, told)
+    assert (answer.json()["status"], answer.json()["detail"]) == (status, reported)
     assert answer.headers.get("allow") == ("POST" if status == 405 else None)
 
 
@@ -169,11 +169,11 @@ def test_a_surface_is_immutable_and_links_to_its_replacement(http):
     made = http.post("/v1/surfaces", json={"scope": "session"})
     assert "link" not in http.get(made.headers["location"]).headers
     for gates in (["beta"], []):  # two changes: the newest is named, whichever came between
-        http.portal.call(partial(http.app.state.runtime.change, gates=gates))
+        http.portal.call(partial(http.app.state.runtime.surfaces.change, gates=gates))
     for wanted in (None, "openai"):
-        told = http.get(made.headers["location"], params=wanted and {"format": wanted})
-        assert wanted or told.json() == made.json()
-        newest = http.get(told.links["latest-version"]["url"])
+        reported = http.get(made.headers["location"], params=wanted and {"format": wanted})
+        assert wanted or reported.json() == made.json()
+        newest = http.get(reported.links["latest-version"]["url"])
         assert "link" not in newest.headers
         assert newest.url.path != made.headers["location"]
 
@@ -220,8 +220,8 @@ def test_a_store_failure_is_a_server_error(http, monkeypatch):
     assert http.get("/healthz").text == "ok"
     monkeypatch.setattr(http.app.state.runtime.deferred, "list", fail)
     for path, is_for_anybody in (("/healthz", True), ("/v1/status", False)):
-        told = http.get(path, headers=key_of(http, AccessRole.AUDITOR))
-        assert (told.status_code, "the disk is gone" in told.text) == (503, not is_for_anybody)
+        reported = http.get(path, headers=key_of(http, AccessRole.AUDITOR))
+        assert (reported.status_code, "the disk is gone" in reported.text) == (503, not is_for_anybody)
 
 
 def key_of(client, role, subject="aud"):
@@ -236,7 +236,7 @@ def _health(client, wanted):
 
 
 @pytest.mark.slow
-def test_a_store_fault_is_reported_until_it_is_resolved(make_app, tmp_path):
+def test_a_store_fault_is_reported_and_logged_until_it_is_resolved(make_app, tmp_path, caplog):
     app = make_app(lambda: Runtime.open(store=f"sqlite:{tmp_path}/calls.db", tools=[send], approve="wait"))
     with (
         TestClient(app, base_url="http://127.0.0.1:8642", client=("127.0.0.1", 50_000)) as client,
@@ -251,6 +251,8 @@ def test_a_store_fault_is_reported_until_it_is_resolved(make_app, tmp_path):
         other.execute("DROP TRIGGER failing")
         _health(client, HTTPStatus.OK)
         assert client.get("/v1/status", headers=auditor).json()["store_fault"] is None
+        logged = [each for each in caplog.messages if each.startswith("the store can")]
+        assert ("a disk that fails" in logged[0], logged[1:]) == (True, ["the store can be used again"])
 
 
 TIMEOUT_S = 60

@@ -1,4 +1,4 @@
-"""What was kept tells exactly what the living facts told."""
+"""Stored facts read back exactly as the live facts."""
 
 import asyncio
 import contextlib
@@ -118,7 +118,7 @@ async def a_run_of_every_kind():
         return [fact for _, fact in log.read(0, 10_000)]
 
 
-def told(facts):
+def reported(facts):
     """Everything that can be read from facts, as bytes."""
     calls = {}
     for fact in facts:
@@ -131,7 +131,7 @@ def told(facts):
     )
 
 
-async def kept(facts):
+async def stored(facts):
     """Write facts to a file, and read them back with another store."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "state.db"
@@ -148,11 +148,11 @@ async def kept(facts):
 
 async def test_a_run_of_every_kind_reads_back_record_for_record():
     facts = await a_run_of_every_kind()
-    found = await kept(facts)
-    assert told(found) == told(facts)
+    found = await stored(facts)
+    assert reported(found) == reported(facts)
     names = {fact.step.name for fact in facts}
     assert len(names) >= 18, names
-    kinds = {json.loads(line)["record_type"] for line in told(facts)[2]}
+    kinds = {json.loads(line)["record_type"] for line in reported(facts)[2]}
     assert kinds >= {
         "tool_permission_decision",
         "tool_result",
@@ -181,7 +181,7 @@ def test_any_input_and_output_reads_back_record_for_record(inputs):
             return [fact for _, fact in rt._core.journal.log.read(0, 1000)]
 
     facts = asyncio.run(run())
-    assert told([decode_fact(encode_fact(fact), STEPS) for fact in facts]) == told(facts)
+    assert reported([decode_fact(encode_fact(fact), STEPS) for fact in facts]) == reported(facts)
 
 
 @tool(read_only=True, concurrency_safe=True, open_world=False)
@@ -214,11 +214,11 @@ def test_any_plain_result_reads_back_byte_for_byte(value, words):
 
     facts = asyncio.run(run())
     lines = [encode_fact(fact) for fact in facts]
-    assert told([decode_fact(line, STEPS) for line in lines]) == told(facts)
+    assert reported([decode_fact(line, STEPS) for line in lines]) == reported(facts)
     assert [encode_fact(decode_fact(line, STEPS)) for line in lines] == lines
 
 
-async def test_a_plain_result_is_kept_in_few_words_and_says_its_text_once():
+async def test_a_plain_result_is_stored_in_few_words_and_says_its_text_once():
     async with Runtime.open(tools=[peek, speak], rules=ALLOW, approve="wait") as rt:
         surface = await rt.surface()
         for name in ("peek", "speak"):
@@ -236,7 +236,7 @@ def test_joined_lines_are_split_into_the_same_lines(lines):
     assert split_lines(join_lines(lines)) == lines
 
 
-def test_a_result_as_older_versions_kept_it_is_read():
+def test_a_result_as_older_versions_stored_it_is_read():
     result = {"record_type": "tool_result", "schema_version": "0.2.0", "result_id": "res_1", "invocation_id": "inv_1"}
     result |= {"status": "succeeded", "content": [], "created_at": "2026-01-01T00:00:00Z"}
     line = json.dumps(["ended_succeeded", 1, 0, "inv_1", "tool_local.add", None, "end", [result]]).encode()
@@ -250,7 +250,7 @@ def test_a_fact_that_json_cannot_say_is_refused_by_name():
             encode_fact(Fact(steps.PROGRESSED, 1, 0, "inv_1", "t", bad))
 
 
-def test_what_this_version_cannot_read_is_told_and_not_guessed():
+def test_what_this_version_cannot_read_is_reported_and_not_guessed():
     with pytest.raises(StoreError, match="newer agenttool"):
         decode_fact(b'["teleported",1,0,null,null,null]', STEPS)
     for broken in (b"", b"{}", b'["planned",1', b'["planned","x",0,null,null,null]', b"\xff"):

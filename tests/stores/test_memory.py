@@ -13,11 +13,11 @@ def test_positions_never_move_even_when_old_facts_go():
     for number in range(25):
         log.append(fact(f"inv_{number}"))
         log.ended(0)
-    kept = log.read(0, 100)
+    stored = log.read(0, 100)
     assert log.last == 25
-    assert kept[-1][0] == 25
-    assert [position for position, _ in kept] == list(range(kept[0][0], 26))
-    assert all(each.invocation_id == f"inv_{position - 1}" for position, each in kept)
+    assert stored[-1][0] == 25
+    assert [position for position, _ in stored] == list(range(stored[0][0], 26))
+    assert all(each.invocation_id == f"inv_{position - 1}" for position, each in stored)
 
 
 def test_a_call_that_still_waits_is_not_forgotten_with_its_old_facts():
@@ -30,13 +30,13 @@ def test_a_call_that_still_waits_is_not_forgotten_with_its_old_facts():
     assert not log.facts_of("done")
 
 
-def test_large_calls_are_let_go_by_their_size():
+def test_large_calls_are_deleted_by_their_size():
     log = MemoryLog(max_chars=100_000)
     for number in range(50):
         log.append(fact(f"inv_{number}", steps.ENDED[InvocationStatus.SUCCEEDED]))
         log.ended(10_000)
-    kept = [each.invocation_id for _, each in log.read(0, 100)]
-    assert kept == [f"inv_{number}" for number in range(40, 50)]
+    stored = [each.invocation_id for _, each in log.read(0, 100)]
+    assert stored == [f"inv_{number}" for number in range(40, 50)]
     assert log.last == 50
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import os
+import shutil
 import stat
 import time
 from pathlib import Path
@@ -105,9 +106,21 @@ async def test_a_link_in_the_place_of_bytes_leads_nowhere(tmp_path):
     assert elsewhere.read_bytes() == b"precious"
 
 
-async def test_a_place_that_is_gone_is_told_in_our_words(tmp_path):
+@pytest.mark.parametrize("has_payloads", [False, True])
+async def test_only_their_owner_can_read_payloads_in_a_folder_that_was_there_before(tmp_path, has_payloads):
+    folder = tmp_path / "payloads"
+    (folder / "sha256" if has_payloads else folder).mkdir(parents=True)
+    for each in (folder, folder / "sha256"):
+        if each.exists():
+            each.chmod(0o755)
+    await ObjectPayloads.open(folder).put(DATA, DIGEST)
+    ways = [each for each in (file_of(folder), *file_of(folder).parents) if each.is_relative_to(folder)]
+    assert any(each.stat().st_mode & 0o077 == 0 for each in ways)
+
+
+async def test_a_place_that_is_gone_is_reported_as_a_store_error(tmp_path):
     store = ObjectPayloads.open(tmp_path / "payloads")
-    (tmp_path / "payloads").rmdir()
+    shutil.rmtree(tmp_path / "payloads")
     (tmp_path / "payloads").write_bytes(b"no folder")
     with pytest.raises(StoreError, match="look at the store of payloads"):
         await store.put(DATA, DIGEST)
@@ -128,7 +141,7 @@ async def test_only_old_files_that_the_library_staged_are_deleted(tmp_path):
     assert await store.get(DIGEST) == DATA
 
 
-async def test_bytes_that_somebody_puts_while_the_old_go_stay(tmp_path, monkeypatch):
+async def test_bytes_that_are_put_while_old_ones_are_deleted_stay(tmp_path, monkeypatch):
     store = ObjectPayloads.open(tmp_path)
     await store.put(DATA, DIGEST)
     old = time.time() - 30 * DAY
@@ -136,7 +149,7 @@ async def test_bytes_that_somebody_puts_while_the_old_go_stay(tmp_path, monkeypa
     listed = [next(store._store.list(prefix="sha256"))]
 
     class Listed:
-        """A listing that was made before somebody put them again."""
+        """A listing that was made before they were put again."""
 
         def __getattr__(self, name):
             return getattr(real, name)
@@ -176,7 +189,7 @@ async def test_a_folder_may_be_spelled_as_a_url_and_is_synced_like_one(tmp_path)
 
 
 @pytest.mark.parametrize("place", ["s3://", "nowhere://bucket"])
-async def test_a_url_that_leads_nowhere_is_told_in_one_line(place):
+async def test_a_url_that_leads_nowhere_is_reported_in_one_line(place):
     with pytest.raises(ConfigError) as refused:
         ObjectPayloads.open(place)
     assert "\n" not in str(refused.value)
@@ -210,8 +223,9 @@ async def test_only_a_digest_names_a_payload(tmp_path):
         await ObjectPayloads.open(tmp_path).put(b"x", "sha256:../x")
 
 
-async def test_a_store_that_fails_is_told_in_our_words(tmp_path):
+async def test_a_store_that_fails_is_reported_as_a_store_error(tmp_path):
     store = ObjectPayloads.open(tmp_path)
+    (tmp_path / "sha256").rmdir()
     (tmp_path / "sha256").write_text("in the way")
     with pytest.raises(StoreError, match="cannot write or read"):
         await store.put(DATA, DIGEST)
@@ -250,7 +264,7 @@ def test_what_is_on_its_way_is_not_copied(source, tmp_path):
     assert not list((tmp_path / "copy").rglob("*#*"))
 
 
-def test_a_place_that_cannot_be_written_is_told(source, tmp_path):
+def test_a_place_that_cannot_be_written_is_reported(source, tmp_path):
     (tmp_path / "copy").write_text("a file")
     with pytest.raises(StoreError, match="cannot copy the payloads"):
         copy_folder(source, tmp_path / "copy")
@@ -324,10 +338,10 @@ async def test_the_envelope_digest_and_reason_stay_when_the_bytes_have_expired(t
     async with Runtime(world) as runtime:
         envelope = await runtime.journal.invocation(call)
         records = [record async for record in runtime.journal.export()]
-    (kept,) = (record for record in records if type(record).__name__ == "ResultPersistence")
+    (retained,) = (record for record in records if type(record).__name__ == "ResultPersistence")
     assert (envelope.status, envelope.tool_id) == ("succeeded", "tool_local.dump")
-    assert kept.persisted_ref.digest.startswith("sha256:")
-    assert kept.reason
-    assert await payloads.get(kept.persisted_ref.digest) is None
+    assert retained.persisted_ref.digest.startswith("sha256:")
+    assert retained.reason
+    assert await payloads.get(retained.persisted_ref.digest) is None
     assert result in records
     await store.close()

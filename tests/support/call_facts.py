@@ -47,8 +47,8 @@ def invocation_number(number: int) -> InvocationId:
     return InvocationId(f"inv_{number:032x}")
 
 
-def story_of(number: int, *, until: Step | None = None) -> list[Fact]:
-    """Return the facts of the n-th call, up to a step if one is given."""
+def facts_of_call(number: int, *, until: Step | None = None, parent: int | None = None) -> list[Fact]:
+    """Return the facts of the n-th call, up to a step if one is given; `parent` is the number of its parent."""
     invocation_id = invocation_number(number)
     result = ToolResult(
         result_id=ResultId(f"res_{number:032x}"),
@@ -59,6 +59,8 @@ def story_of(number: int, *, until: Step | None = None) -> list[Fact]:
         created_at=timestamp(EPOCH_NS),
     )
     asked = {"model_input": {"path": "notes.txt", "zoë": [1, 2.5, None]}, "actor_ref": "user:ada"}
+    if parent is not None:
+        asked["parent_invocation_id"] = invocation_number(parent)
     taken: list[tuple[Step, FactData]] = [
         (steps.ADMITTED, FixedEvidence({"name": "read"}, asked)),
         (steps.JUDGED, FixedEvidence({"behavior": "allow"}, {"permission_decision_refs": (f"dec_{number}-1",)})),

@@ -1,5 +1,6 @@
 """Clients of the MCP SDK that are connected to a runtime in this process, on both revisions."""
 
+import asyncio
 from contextlib import asynccontextmanager
 
 import mcp_types as types
@@ -21,6 +22,39 @@ class Person:
     async def __call__(self, context, params):
         self.asked.append(params.message)
         return types.ElicitResult(action=self.action, content=self.content or None)
+
+
+class OpenResult(types.Result, extra="allow"):
+    """A result of an extension, which the SDK has no class for."""
+
+
+class Silent:
+    """A person who is shown a form and never answers."""
+
+    def __init__(self):
+        self.asked = asyncio.Event()
+
+    async def __call__(self, context, params):
+        self.asked.set()
+        await asyncio.Event().wait()
+
+
+class Running:
+    """A call that reports progress until it is canceled."""
+
+    def __init__(self, client, name):
+        self.runs = asyncio.Event()
+        self.task = asyncio.create_task(client.call_tool(name, {"steps": 10**6}, progress_callback=self.note))
+
+    async def note(self, progress, total, message):
+        self.runs.set()
+
+
+async def end(*tasks):
+    """Cancel tasks, and wait for their ends."""
+    for each in tasks:
+        each.cancel()
+    await asyncio.wait(tasks)
 
 
 @asynccontextmanager

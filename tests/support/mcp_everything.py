@@ -12,7 +12,15 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-from agenttool import Context, Media, Runtime, make_tool, tool
+import anyio
+import mcp_types as types
+from mcp.server.lowlevel.server import NotificationOptions, Server
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, PromptsListChanged
+from mcp.shared.exceptions import MCPError
+from mcp.shared.memory import create_client_server_memory_streams
+
+from agenttool import Context, McpServer, Media, Runtime, make_tool, tool
+from agenttool.adapters.mcp.source import McpSource
 from agenttool.adapters.python.source import declared
 from agenttool.cli.http_server import bind, run_server
 from agenttool.errors import CallerError
@@ -20,9 +28,6 @@ from agenttool.mcp.http import McpOptions, serve_http
 from agenttool.mcp.tasks import TASK_AFTER_S
 from agenttool.ports.caller import CALLER
 from agenttool.ports.output import NativeOutput
-from agenttool.ports.resources import OfferKind
-from agenttool.ports.source import SourceStatus
-from agenttool.ports.surfacing import ProviderState
 from agenttool.records import ContentClass, ContentItem
 from agenttool.records import replace as replace_record
 from agenttool.server.app import serve_runtime
@@ -289,6 +294,7 @@ RESOURCES = {
     "test://watched-resource": ("text/plain", "This one changes."),
 }
 TEMPLATE = "test://template/{id}/data"
+CONTEXT = schema(["context"], context={"type": "string"})
 PROMPTS = {
     "test_simple_prompt": (),
     "test_prompt_with_arguments": ("arg1", "arg2"),
@@ -298,37 +304,56 @@ PROMPTS = {
 }
 
 
-class Everything:
-    """Resources and prompts of the suite, as a source."""
+class Everything(McpSource):
+    """Resources and prompts of the suite, as a source: those of a server in this process."""
 
-    name = "everything"
+    def __init__(self):
+        super().__init__(McpServer("everything", command="none"))
+        self.bus = InMemorySubscriptionBus()
+        self.in_process = Server(
+            "everything",
+            on_list_tools=self.list_tools,
+            on_list_resources=self.list_resources,
+            on_list_resource_templates=self.list_templates,
+            on_read_resource=self.read_resource,
+            on_list_prompts=self.list_prompts,
+            on_get_prompt=self.get_prompt,
+            on_completion=self.complete,
+            on_subscribe_resource=self.subscribe_resource,
+            on_unsubscribe_resource=self.subscribe_resource,
+            on_subscriptions_listen=ListenHandler(self.bus),
+        )
 
-    async def connect(self, host):
-        """Declare nothing."""
+    @asynccontextmanager
+    async def _transport(self, actor, lines, session_id):
+        async with (
+            create_client_server_memory_streams() as (client, server),
+            anyio.create_task_group() as tasks,
+        ):
+            options = self.in_process.create_initialization_options(NotificationOptions(prompts_changed=True))
+            tasks.start_soon(self.in_process.run, *server, options)
+            yield client
+            tasks.cancel_scope.cancel()
 
-    def health(self):
-        return (SourceStatus(source=self.name, state=ProviderState.READY),)
+    async def change_prompts(self):
+        await self.bus.publish(PromptsListChanged())
 
-    async def close(self):
-        """Release nothing."""
+    async def list_tools(self, context, params):
+        return types.ListToolsResult(tools=[])
 
-    def watch(self, changed):
-        self.changed, self.loop = changed, asyncio.get_running_loop()
+    async def list_resources(self, context, params):
+        found = [
+            {"uri": uri, "name": uri.removeprefix("test://"), "description": "A resource", "mimeType": media_type}
+            for uri, (media_type, _) in RESOURCES.items()
+        ]
+        return types.ListResourcesResult.model_validate({"resources": found})
 
-    async def subscribe(self, uri, changed, actor):
-        return (lambda: None) if uri in RESOURCES else None
+    async def list_templates(self, context, params):
+        found = {"uriTemplate": TEMPLATE, "name": "template", "description": "Data", "mimeType": "application/json"}
+        return types.ListResourceTemplatesResult.model_validate({"resourceTemplates": [found]})
 
-    async def list_offers(self, kind):
-        if kind is OfferKind.RESOURCES:
-            return [
-                {"uri": uri, "name": uri.removeprefix("test://"), "description": "A resource", "mimeType": media_type}
-                for uri, (media_type, _) in RESOURCES.items()
-            ]
-        if kind is OfferKind.TEMPLATES:
-            return [
-                {"uriTemplate": TEMPLATE, "name": "template", "description": "Data", "mimeType": "application/json"}
-            ]
-        return [
+    async def list_prompts(self, context, params):
+        found = [
             {
                 "name": name,
                 "description": "A prompt",
@@ -336,21 +361,30 @@ class Everything:
             }
             for name, arguments in PROMPTS.items()
         ]
+        return types.ListPromptsResult.model_validate({"prompts": found})
 
-    async def read_resource(self, uri, actor):
+    async def subscribe_resource(self, context, params):
+        if params.uri not in RESOURCES:
+            raise MCPError(types.INVALID_PARAMS, "Resource not found")
+        return types.EmptyResult()
+
+    async def read_resource(self, context, params):
+        uri = params.uri
+        head, tail = TEMPLATE.split("{id}")
         if uri in RESOURCES:
             media_type, data = RESOURCES[uri]
             body = {"text": data} if isinstance(data, str) else {"blob": base64.b64encode(data).decode()}
-            return {"contents": [{"uri": uri, "mimeType": media_type, **body}]}
-        head, tail = TEMPLATE.split("{id}")
-        if not uri.startswith(head) or not uri.endswith(tail):
-            return None
-        number = uri.removeprefix(head).removesuffix(tail)
-        text = json.dumps({"id": number, "templateTest": True, "data": f"Data for ID: {number}"})
-        return {"contents": [{"uri": uri, "mimeType": "application/json", "text": text}]}
+        elif uri.startswith(head) and uri.endswith(tail):
+            number, media_type = uri.removeprefix(head).removesuffix(tail), "application/json"
+            body = {"text": json.dumps({"id": number, "templateTest": True, "data": f"Data for ID: {number}"})}
+        else:
+            raise MCPError(-32002, "Resource not found")
+        contents = {"uri": uri, "mimeType": media_type, **body}
+        return types.ReadResourceResult.model_validate({"contents": [contents]})
 
-    async def get_prompt(self, name, arguments, actor):
-        match name:
+    async def get_prompt(self, context, params):
+        arguments = params.arguments or {}
+        match params.name:
             case "test_simple_prompt":
                 said = prompt("This is a simple prompt for testing.")
             case "test_prompt_with_arguments":
@@ -364,16 +398,20 @@ class Everything:
                 block = {"type": "image", "data": base64.b64encode(PNG).decode(), "mimeType": "image/png"}
                 said = prompt(block, "Please analyze the image above.")
             case "test_input_required_result_prompt":
-                wanted = schema(["context"], context={"type": "string"})
-                reply = await elicit("What context should the prompt use?", wanted, "user_context")
-                said = prompt(f"Use the context {(reply.get('content') or {}).get('context')}")
+                reply = (params.input_responses or {}).get("user_context")
+                if reply is None:
+                    asked = {"message": "What context should the prompt use?", "requestedSchema": CONTEXT}
+                    request = {"method": "elicitation/create", "params": asked}
+                    return types.InputRequiredResult.model_validate({"inputRequests": {"user_context": request}})
+                said = prompt(f"Use the context {(reply.content or {}).get('context')}")
             case _:
-                said = None
-        return said
+                raise MCPError(types.INVALID_PARAMS, f"no prompt is named {params.name!r}")
+        return types.GetPromptResult.model_validate(said)
 
-    async def complete(self, params, actor):
-        values = [each for each in ("paris", "park", "party") if each.startswith(params["argument"]["value"])]
-        return {"completion": {"values": values, "total": len(values), "hasMore": False}}
+    async def complete(self, context, params):
+        values = [each for each in ("paris", "park", "party") if each.startswith(params.argument.value)]
+        completion = {"values": values, "total": len(values), "hasMore": False}
+        return types.CompleteResult.model_validate({"completion": completion})
 
 
 def prompt(*blocks):
@@ -485,9 +523,9 @@ def add_triggers(runtime, source):
         return "changed"
 
     @tool(read_only=True)
-    def test_trigger_prompt_change() -> str:
+    async def test_trigger_prompt_change() -> str:
         """Change the prompts."""
-        source.loop.call_soon_threadsafe(source.changed, OfferKind.PROMPTS)
+        await source.change_prompts()
         return "changed"
 
     runtime.declare(test_trigger_tool_change)

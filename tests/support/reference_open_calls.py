@@ -100,6 +100,10 @@ class ReferenceOpenCalls:
         self._table.leases.pop(self._owner, None)
         self._is_registered = False
 
+    async def processes(self, now: Moment) -> Collection[str]:
+        """Return the owners with a lease."""
+        return self._alive(now)
+
     async def due(self, *, now: Moment, after: InvocationId | None = None, limit: int) -> Sequence[OpenCall]:
         """Return calls of dead owners that have work to do."""
         alive = self._alive(now)

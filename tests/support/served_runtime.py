@@ -4,13 +4,14 @@ import asyncio
 import threading
 from functools import partial
 
-from agenttool import Runtime, tool
+from agenttool import Media, Runtime, tool
 from agenttool.ports.identity import AccessRole
 from agenttool.server.app import serve_runtime
 from agenttool.server.grants import GrantKind
 from agenttool.server.state import ServerOptions
 
 BOUND_S = 60
+SCAN = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8
 
 
 @tool(namespace="math", read_only=True, open_world=False)
@@ -23,6 +24,12 @@ def add(a: int, b: int = 1) -> int:
 def send(to: str) -> str:
     """Send a letter."""
     return f"sent to {to}"
+
+
+@tool(namespace="files", read_only=True, open_world=False)
+def scan() -> Media:
+    """Return a scan."""
+    return Media(SCAN, "image/png")
 
 
 class Served:
@@ -45,7 +52,7 @@ class Served:
     async def _serve(self):
         self._loop, self._is_over = asyncio.get_running_loop(), asyncio.Event()
         store = "memory:" if self._file is None else f"sqlite:{self._file}"
-        opened = Runtime.open(store=store, tools=[add, send], approve="wait")
+        opened = Runtime.open(store=store, tools=[add, send, scan], approve="wait")
         async with (
             opened as rt,
             serve_runtime(rt, ServerOptions(), file=self._file) as self._app,

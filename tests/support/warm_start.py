@@ -121,7 +121,7 @@ def _load_everything():
 
     for module in pkgutil.walk_packages(agenttool.__path__, "agenttool."):
         # numpy, which the embedding loads, starts threads; a process with threads cannot be forked.
-        if not module.name.endswith(("__main__", "pytest_plugin")) and "embedding" not in module.name:
+        if not module.name.endswith("__main__") and "embedding" not in module.name:
             importlib.import_module(module.name)
     importlib.import_module("quick_uvicorn").install()  # it stands beside this file
     gc.freeze()

@@ -5,8 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from agenttool.config.table import TableError, convert_members
 from agenttool.errors import ConfigError
 from agenttool.ports.source import SourceSettings, SourceTable
+from agenttool.records import Part
 
 RESERVED_NAME = "agenttool"
 """The namespace of the built-in tools, which no source can have."""
@@ -26,6 +28,19 @@ def check_name(name: str) -> None:
         raise ConfigError(f"a source is named with letters, digits, '_' and '-', got {name!r}; rename it")
     if name == RESERVED_NAME:
         raise ConfigError(f"{name!r} is the namespace of the built-in tools; choose another name for the source")
+
+
+def check_settings(name: str, settings: Part) -> None:
+    """Check the name of a source, and convert the settings of a program like those of a table.
+
+    Raises:
+        ConfigError: a source cannot have the name, or a member is invalid.
+    """
+    check_name(name)
+    try:
+        convert_members(settings)
+    except TableError as error:
+        raise ConfigError(f"the source {name!r} is invalid: {error}") from error
 
 
 def credentials_in(text: str) -> tuple[str, ...]:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from agenttool.adapters.python.threads import LeftBehind, run_function
+from agenttool.call.services import OpenQuestions
 from agenttool.config import Config, rule_files
 from agenttool.config.program import program_name
 from agenttool.config.writer import append_tables
 from agenttool.errors import ConfigError
-from agenttool.pipeline.services import OpenQuestions
 from agenttool.policy.approvals import Answer, Question
 from agenttool.policy.rule_settings import rule_toml
 from agenttool.records import JsonObject

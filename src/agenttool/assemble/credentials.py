@@ -5,8 +5,7 @@ import inspect
 import os
 import re
 import stat
-from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
@@ -18,7 +17,7 @@ from agenttool.adapters.hook_commands.command_hook import find_program
 from agenttool.adapters.hook_commands.process import Program, run_program
 from agenttool.adapters.python.threads import LeftBehind, in_thread, run_function
 from agenttool.config import Config, Setting, environment
-from agenttool.config.settings import CREDENTIAL_SOURCES, CredentialSource, CredentialTable
+from agenttool.config.settings import CREDENTIAL_SOURCES, CredentialSource, CredentialTable, KeyringEntry
 from agenttool.config.table import TableError, read_table
 from agenttool.errors import ConfigError, CredentialMissing, ToolFailure
 from agenttool.ports.credentials import CredentialProvider, FetchedCredential
@@ -49,170 +48,137 @@ _SAFE_ACTOR = re.compile(r"[A-Za-z0-9_@][A-Za-z0-9_@.:+-]*")
 _PUBLIC_MODE = stat.S_IRWXG | stat.S_IRWXO
 
 
-class _Source(ABC):
-    """One place that a secret is read from; texts with `{actor}` differ for each actor."""
-
-    __slots__ = ()
-
-    def fault(self) -> str | None:
-        """Return why the secret cannot be read, and the remedy; None if it can, or if only `read` shows that."""
-        return None
-
-    @abstractmethod
-    async def read(self, actor: str | None) -> str | FetchedCredential:
-        """Return the secret.
-
-        Raises:
-            CredentialMissing: it cannot be read.
-        """
-
-
 @dataclass(frozen=True, slots=True)
-class _Variable(_Source):
-    name: str
+class _Source:
+    """One place that a secret is read from; texts with `{actor}` differ for each actor.
 
-    def fault(self) -> str | None:
-        return None if environment([self.name]) else f"the environment variable {self.name!r} is not set; set it"
+    Attributes:
+        read: returns the secret for calls of an actor, or raises CredentialMissing.
+        fault: returns why the secret cannot be read, and the remedy; None if it can, or if only `read` shows that.
+    """
 
-    async def read(self, actor: str | None) -> str:
-        fault = self.fault()
-        if fault is not None:
-            raise CredentialMissing(fault)
-        return environment([self.name])[self.name]
+    read: Callable[[str | None], Awaitable[str | FetchedCredential]]
+    fault: Callable[[], str | None] = lambda: None
 
 
-@dataclass(frozen=True, slots=True)
-class _SecretFile(_Source):
-    path: str
-    folder: Path
-    left_behind: LeftBehind = field(default_factory=LeftBehind)
+def _in_thread(get: Callable[[str | None], str], fault: Callable[[], str | None]) -> _Source:
+    """Return a source that is read by a function that blocks."""
+    left_behind = LeftBehind()
 
-    def fault(self) -> str | None:
-        if _ACTOR in self.path:
-            return None
+    async def read(actor: str | None) -> str:
+        return cast("str", await in_thread(partial(get, actor), left_behind))
+
+    return _Source(read, fault)
+
+
+def _fault_of(get: Callable[[str | None], str]) -> str | None:
+    try:
+        get(None)
+    except CredentialMissing as error:
+        return str(error)
+    return None
+
+
+def _variable(name: str, actor: str | None) -> str:
+    found = environment([name]).get(name)
+    if found is None:
+        raise CredentialMissing(f"the environment variable {name!r} is not set; set it")
+    return found
+
+
+def _secret_file(path: str, folder: Path, actor: str | None) -> str:
+    file = folder / Path(_with_actor(path, actor)).expanduser()
+    try:
+        opened = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise CredentialMissing(f"the file {str(file)!r} cannot be read: {error.strerror}; create it") from None
+    with os.fdopen(opened, "rb") as stream:
+        found = os.fstat(opened)
+        if not stat.S_ISREG(found.st_mode):
+            raise CredentialMissing(f"{str(file)!r} is not a regular file; name one")
+        if found.st_mode & _PUBLIC_MODE:
+            mode, remedy = f"{stat.S_IMODE(found.st_mode):04o}", f"type `chmod 600 {file}`"
+            raise CredentialMissing(f"the file {str(file)!r} has the mode {mode}, so other users can use it; {remedy}")
+        if found.st_uid not in {0, os.getuid()}:
+            raise CredentialMissing(f"the file {str(file)!r} belongs to another user; use one of your own")
+        return _decoded(stream.read(MAX_CHARS + 1), f"the file {str(file)!r}")
+
+
+def _keyring_fault() -> str | None:
+    if find_spec("keyring") is None:
+        return "the package 'keyring' is not installed; type `pip install 'agenttool[keyring]'`"
+    return None
+
+
+def _keyring_entry(entry: KeyringEntry, actor: str | None) -> str:
+    if (fault := _keyring_fault()) is not None:
+        raise CredentialMissing(fault)
+    service, username = _with_actor(entry.service, actor), _with_actor(entry.username, actor)
+    try:
+        found: object = import_module("keyring").get_password(service, username)
+    except Exception as error:
+        raise CredentialMissing(f"the keyring failed: {type(error).__name__}; unlock it, or try `keyring`") from error
+    if not isinstance(found, str):
+        remedy = f"type `keyring set {service} {username}`"
+        raise CredentialMissing(f"the keyring has no password of {username!r} for {service!r}; {remedy}")
+    return found
+
+
+def _command(argv: tuple[str, ...], folder: Path, pass_env: tuple[str, ...]) -> _Source:
+    def program(words: tuple[str, ...]) -> Program:
+        variables = environment((*COMMAND_ENVIRONMENT, *pass_env))
+        found = find_program(words, folder=str(folder), path=variables.get("PATH"))
+        return Program(argv=found, folder=str(folder), environment=variables)
+
+    def fault() -> str | None:
         try:
-            self._read(None)
-        except CredentialMissing as error:
-            return str(error)
-        return None
-
-    async def read(self, actor: str | None) -> str:
-        return cast("str", await in_thread(partial(self._read, actor), self.left_behind))
-
-    def _read(self, actor: str | None) -> str:
-        file = self.folder / Path(_with_actor(self.path, actor)).expanduser()
-        try:
-            opened = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        except OSError as error:
-            raise CredentialMissing(f"the file {str(file)!r} cannot be read: {error.strerror}; create it") from None
-        with os.fdopen(opened, "rb") as stream:
-            found = os.fstat(opened)
-            if not stat.S_ISREG(found.st_mode):
-                raise CredentialMissing(f"{str(file)!r} is not a regular file; name one")
-            if found.st_mode & _PUBLIC_MODE:
-                mode, remedy = f"{stat.S_IMODE(found.st_mode):04o}", f"type `chmod 600 {file}`"
-                raise CredentialMissing(
-                    f"the file {str(file)!r} has the mode {mode}, so other users can use it; {remedy}"
-                )
-            if found.st_uid not in {0, os.getuid()}:
-                raise CredentialMissing(f"the file {str(file)!r} belongs to another user; use one of your own")
-            return _decoded(stream.read(MAX_CHARS + 1), f"the file {str(file)!r}")
-
-
-@dataclass(frozen=True, slots=True)
-class _Keyring(_Source):
-    service: str
-    username: str
-    left_behind: LeftBehind = field(default_factory=LeftBehind)
-
-    def fault(self) -> str | None:
-        if find_spec("keyring") is None:
-            return "the package 'keyring' is not installed; type `pip install 'agenttool[keyring]'`"
-        return None
-
-    async def read(self, actor: str | None) -> str:
-        fault = self.fault()
-        if fault is not None:
-            raise CredentialMissing(fault)
-        service, username = _with_actor(self.service, actor), _with_actor(self.username, actor)
-        look_up = cast("Callable[[str, str], object]", import_module("keyring").get_password)
-        try:
-            found = await in_thread(partial(look_up, service, username), self.left_behind)
-        except ToolFailure:
-            raise
-        except Exception as error:
-            raise CredentialMissing(
-                f"the keyring failed: {type(error).__name__}; unlock it, or try `keyring`"
-            ) from error
-        if not isinstance(found, str):
-            remedy = f"type `keyring set {service} {username}`"
-            raise CredentialMissing(f"the keyring has no password of {username!r} for {service!r}; {remedy}")
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Command(_Source):
-    argv: tuple[str, ...]
-    folder: Path
-    pass_env: tuple[str, ...]
-
-    def fault(self) -> str | None:
-        try:
-            self._program(None)
+            program(argv)
         except ValueError as error:
             return str(error)
         return None
 
-    async def read(self, actor: str | None) -> str:
-        argv = tuple(_with_actor(each, actor) for each in self.argv)
+    async def read(actor: str | None) -> str:
+        words = tuple(_with_actor(each, actor) for each in argv)
         try:
-            ended = await run_program(self._program(argv), b"")
+            ended = await run_program(program(words), b"")
         except (OSError, ValueError) as error:  # a program that wrote too much is an OSError, too
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            raise CredentialMissing(f"the command {self.argv[0]!r} failed: {reason}; run it by hand") from None
+            raise CredentialMissing(f"the command {argv[0]!r} failed: {reason}; run it by hand") from None
         if ended.code != 0:
-            raise CredentialMissing(
-                f"the command {self.argv[0]!r} ended with the exit code {ended.code}; run it by hand to see why"
-            )
-        return _decoded(ended.out, f"the output of the command {self.argv[0]!r}")
+            reason = f"ended with the exit code {ended.code}; run it by hand to see why"
+            raise CredentialMissing(f"the command {argv[0]!r} {reason}")
+        return _decoded(ended.out, f"the output of the command {argv[0]!r}")
 
-    def _program(self, argv: tuple[str, ...] | None) -> Program:
-        variables = environment((*COMMAND_ENVIRONMENT, *self.pass_env))
-        found = find_program(argv or self.argv, folder=str(self.folder), path=variables.get("PATH"))
-        return Program(argv=found, folder=str(self.folder), environment=variables)
+    return _Source(read, fault)
 
 
-@dataclass(frozen=True, slots=True)
-class _Function(_Source):
-    """A function of the program. The text of its exceptions may hold a secret, so only their class is shown."""
+def _function(function: CredentialFunction, *, takes_actor: bool) -> _Source:
+    """Return a function of the program. The text of its exceptions may hold a secret, so only their class is shown."""
+    left_behind = LeftBehind()
 
-    function: CredentialFunction
-    takes_actor: bool
-    left_behind: LeftBehind = field(default_factory=LeftBehind)
-
-    async def read(self, actor: str | None) -> str | FetchedCredential:
+    async def read(actor: str | None) -> str | FetchedCredential:
         try:
-            arguments = (actor,) if self.takes_actor else ()
-            found = await run_function(self.function, *arguments, left_behind=self.left_behind)
+            found = await run_function(function, *((actor,) if takes_actor else ()), left_behind=left_behind)
         except (CredentialMissing, ToolFailure):
             raise
         except Exception as error:
             remedy = "raise CredentialMissing('why; what to do') to explain it"
             raise CredentialMissing(f"its function raised {type(error).__name__}; {remedy}") from error
         if found is None:
-            whose = f"the actor {actor!r} has none" if self.takes_actor else "there is none"
+            whose = f"the actor {actor!r} has none" if takes_actor else "there is none"
             raise CredentialMissing(f"its function says that {whose}; provide one")
         if not isinstance(found, str | FetchedCredential):
             raise CredentialMissing(f"its function returned a {type(found).__name__}; return a text, or None")
         return found
 
+    return _Source(read)
 
-@dataclass(frozen=True, slots=True)
-class _FixedText(_Source):
-    text: str = field(repr=False)
 
-    async def read(self, actor: str | None) -> str:
-        return self.text
+def _fixed_text(text: str) -> _Source:
+    async def read(actor: str | None) -> str:
+        return text
+
+    return _Source(read)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -329,7 +295,7 @@ def _from_program(name: str, given: GivenCredential) -> NamedCredential:
     options = {"name": name, "place": f"Runtime.open(credentials={{{name!r}: …}})", "timeout_s": 30.0}
     if isinstance(given, str):
         try:
-            value = _FixedText(_check_secret(given))
+            value = _fixed_text(_check_secret(given))
         except CredentialMissing as error:
             raise ConfigError(f"the credential {name!r} cannot be used: {error}") from None
         return NamedCredential(**options, kind="value", ttl_s=0.0, is_per_actor=False, source=value)  # pyright: ignore[reportArgumentType] -- a text and a number
@@ -340,8 +306,18 @@ def _from_program(name: str, given: GivenCredential) -> NamedCredential:
         each.default is each.empty and each.kind in {each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD}
         for each in inspect.signature(given).parameters.values()
     )
-    source = _Function(given, takes_actor)
+    source = _function(given, takes_actor=takes_actor)
     return NamedCredential(**options, kind="function", ttl_s=DEFAULT_TTL_S, is_per_actor=takes_actor, source=source)  # pyright: ignore[reportArgumentType] -- a text and a number
+
+
+def secret_files(settings: Config) -> Iterator[str]:
+    """Return path patterns for the files of the `[credentials.NAME]` tables, which may be invalid."""
+    for setting in settings.credentials.values():
+        actors = setting.members.get("actors")
+        for table in (setting.members, *(actors.values() if isinstance(actors, dict) else ())):
+            file = table.get("file") if isinstance(table, dict) else None
+            if isinstance(file, str):
+                yield str(Path(setting.file or "").resolve().parent / Path(file.replace(_ACTOR, "*")).expanduser())
 
 
 def _from_settings(name: str, setting: Setting) -> NamedCredential:
@@ -398,9 +374,11 @@ def _make_source(table: CredentialSource, folder: Path) -> _Source:
     if table.env is not None:
         if _ACTOR in table.env:
             raise TableError("env cannot contain {actor}; list the actors in a table of actors", "env")
-        return _Variable(table.env)
+        get = partial(_variable, table.env)
+        return _in_thread(get, partial(_fault_of, get))
     if table.file is not None:
-        return _SecretFile(table.file, folder)
+        get = partial(_secret_file, table.file, folder)
+        return _in_thread(get, (lambda: None) if _ACTOR in table.file else partial(_fault_of, get))
     if table.keyring is not None:
-        return _Keyring(table.keyring.service, table.keyring.username)
-    return _Command(table.command or (), folder, table.pass_env)
+        return _in_thread(partial(_keyring_entry, table.keyring), _keyring_fault)
+    return _command(table.command or (), folder, table.pass_env)

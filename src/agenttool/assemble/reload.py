@@ -3,12 +3,12 @@
 from dataclasses import dataclass, fields, replace
 from typing import cast
 
+from agenttool.agent.agent import Agent
+from agenttool.agent.attached_sources import SourceManager
 from agenttool.assemble.approving import Approval
 from agenttool.assemble.settings import make_policy
 from agenttool.assemble.sources import MadeSources, make_sources
 from agenttool.config import Config, Setting
-from agenttool.pipeline.agent import Agent
-from agenttool.pipeline.attached_sources import SourceManager
 from agenttool.policy.rule_settings import RuleOption
 from agenttool.ports.source import Source, SourceSettings
 from agenttool.records import RuleSource
@@ -23,6 +23,7 @@ class AppliedSettings:
 
     Attributes:
         initial: the settings that the runtime was opened with.
+        files: path patterns for the files of its store; none in memory.
     """
 
     config: Config
@@ -30,7 +31,7 @@ class AppliedSettings:
     rules: tuple[RuleOption, ...]
     mode: str | None
     approve: Approval | None
-    is_durable: bool
+    files: tuple[str, ...]
     tenant: str
     given: tuple[Source | SourceSettings, ...]
     made: MadeSources
@@ -50,15 +51,13 @@ class AppliedSettings:
             ConfigError: the settings are invalid; nothing has changed then.
             StoreError: the store cannot be written; nothing has changed then.
         """
-        policy = make_policy(
-            config, self.rules, self.mode, approve=self.approve, is_durable=self.is_durable, tenant=self.tenant
-        )
+        policy = make_policy(config, self.rules, self.mode, approve=self.approve, files=self.files, tenant=self.tenant)
         made = make_sources(config, self.given)
         removed, added = made.changed(self.made)
         core = agent.core
         # While the sources connect, a call needs the consent of both policies: old rules do not know the new tools.
         core.policy = replace(core.policy, parent=policy)
-        agent.policy_changed()
+        agent.surfacing.renew_after_policy_change()  # open questions are judged once the new rules are in force
         try:
             async with sources.replacing(removed, added):
                 agent.check_rules(policy.book, policy.groups)

@@ -1,9 +1,10 @@
 """Build the parts of a runtime from settings and options: policy, hooks, store, surfaces."""
 
 import os.path
-from collections.abc import Iterable
-from contextlib import AsyncExitStack
+from collections.abc import Iterable, Iterator
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import random
 from typing import cast
@@ -13,9 +14,11 @@ from agenttool.adapters.embedding.embedding_index import EmbeddingIndex
 from agenttool.adapters.embedding.model import open_model
 from agenttool.adapters.hook_commands.command_hook import CommandHook, find_program
 from agenttool.adapters.hook_commands.process import Program
+from agenttool.agent.agent import World
 from agenttool.assemble.approving import Approval, is_answered
 from agenttool.assemble.checks import as_instance, as_list
-from agenttool.assemble.credentials import make_credentials
+from agenttool.assemble.credentials import make_credentials, secret_files
+from agenttool.assemble.git_ignore import addable_to_git
 from agenttool.assemble.sources import check_kinds
 from agenttool.config import (
     SETTINGS_FILE,
@@ -25,11 +28,12 @@ from agenttool.config import (
     environment,
     load_config,
     read_config,
+    settings_layers,
 )
+from agenttool.config.reader import user_folder
 from agenttool.errors import ConfigError
 from agenttool.hooks.definition import Hook, read_hook
 from agenttool.journal.steps import STEPS
-from agenttool.pipeline.world import World
 from agenttool.policy.actors import ActorGroups
 from agenttool.policy.decide import Policy
 from agenttool.policy.paths import Workspace
@@ -78,10 +82,12 @@ def make_policy(
     mode: str | None,
     *,
     approve: Approval | None,
-    is_durable: bool,
+    files: tuple[str, ...],
     tenant: str = DEFAULT_TENANT,
 ) -> Policy:
     """Return the policy of a tenant; the options of the program take precedence over the settings.
+
+    `files` are patterns for the files of the store. No rule allows a call to read or write them, or the settings.
 
     Raises:
         ConfigError: a rule, the mode or `approve` is invalid.
@@ -96,8 +102,8 @@ def make_policy(
     return Policy(
         book=book,
         mode=_read_mode(settings, mode),
-        interactive=is_answered(approve, setting=settings.interactive, is_durable=is_durable),
-        workspace=_workspace(settings),
+        interactive=is_answered(approve, setting=settings.interactive, is_durable=bool(files)),
+        workspace=_workspace(settings, files),
         groups=groups,
         remedies=_remedies(settings, approve),
     )
@@ -135,13 +141,39 @@ def _read_mode(settings: Config, mode: str | None = None) -> PermissionMode:
     return PermissionMode(wanted)
 
 
-def _workspace(config: Config) -> Workspace:
-    """Return the folders that rules about paths refer to; rules of the user refer to those of the user's file."""
+def _settings_files(settings: Config) -> tuple[str, ...]:
+    """Return path patterns for the files that settings come from, and for secrets, keys and hooks that they name."""
+    files = () if settings.named_file is None else (settings.named_file,)
+    if settings.is_layered:
+        files = (*(each.file for each in settings_layers()), user_folder())
+    jwt = None if settings.server is None else settings.server.jwt
+    key = (jwt or {}).get("public_key_file")
+    named = (*files, *secret_files(settings), *_hook_files(settings), key)
+    return tuple(str(Path(each).absolute()) for each in named if isinstance(each, str | Path))
+
+
+def _hook_files(settings: Config) -> Iterator[Path]:
+    """Yield the files that the commands of hooks name, such as a script; no programs of the PATH."""
+    programs = {Path(each) for each in os.get_exec_path()}
+    for setting in settings.hooks:
+        folder = Path(setting.file or "").resolve().parent
+        with suppress(ValueError):  # `add_command_hooks` reports it
+            files = (folder / each for each in read_hook(setting.members).command)
+            yield from (each for each in files if each.is_file() and each.parent not in programs)
+
+
+def _workspace(config: Config, files: tuple[str, ...]) -> Workspace:
+    """Return the folders that rules about paths refer to; rules of the user refer to those of the user's file.
+
+    Projects share the files of settings and hooks, but a store and secrets do not belong in a repository.
+    """
     workspace = Workspace(
         roots=tuple(os.path.realpath(root) for root in config.workspace or (".",)),
         cwd=os.path.realpath("."),
         home=str(Path.home()),
         resolve=os.path.realpath,
+        protected=(*files, *_settings_files(config)),
+        addable=partial(addable_to_git, (*files, *secret_files(config))),
     )
     own = None if config.user is None else tuple(os.path.realpath(root) for root in config.user.workspace or (".",))
     return workspace if own in (None, workspace.roots) else replace(workspace, user=replace(workspace, roots=own))

@@ -7,8 +7,7 @@ from agenttool.catalog.entry import Entry, traits_of
 from agenttool.catalog.filters import Absence, withdrawal
 from agenttool.catalog.names import NameTable
 from agenttool.catalog.snapshot import CatalogSnapshot, ListedTools, ToolColumns
-from agenttool.codec import json_bytes, parse_value, read, write
-from agenttool.codec.record_types import validated_changes
+from agenttool.codec import json_bytes, parse_value, read, retyped, write
 from agenttool.codec.visible_text import visible_text
 from agenttool.errors import ConfigError, RecordError
 from agenttool.ports.tool import DeclaredTool
@@ -143,7 +142,13 @@ def _completed(tool: DeclaredTool) -> DeclaredTool:
             where it is required.
     """
     name = tool.declaration.name
-    declaration = _validated(tool.declaration, name)
+    declaration, contract = tool.declaration, tool.declaration.input_contract
+    has_one_schema = (
+        isinstance(contract, InputContract) and contract.runtime_input_schema is contract.model_input_schema
+    )
+    if isinstance(contract, InputContract) and has_one_schema:  # it is copied once
+        declaration = replace(declaration, input_contract=replace(contract, runtime_input_schema=None))
+    declaration = _validated(declaration, name)
     if not declaration.tool_id or not name:
         raise ConfigError(f"a tool needs an id and a name, got {declaration.tool_id!r} and {name!r}; add it")
     _require_same_identity(declaration, tool.interface)
@@ -162,7 +167,7 @@ def _completed(tool: DeclaredTool) -> DeclaredTool:
     return tool.with_records(
         declaration=replace(
             declaration,
-            input_contract=_contract(declaration, interface),
+            input_contract=_contract(declaration, interface, has_one_schema=has_one_schema),
             interface_ref=declaration.interface_ref or interface.interface_id,
             execution_profile_ref=declaration.execution_profile_ref or execution_profile.execution_profile_id,
             permission_profile_ref=declaration.permission_profile_ref or permission_profile.permission_profile_id,
@@ -181,13 +186,11 @@ def _validated(record: _R, tool: str, /, **derived: object) -> _R:
     Raises:
         ConfigError: a value has the wrong type.
     """
-    changes = validated_changes(record)
-    if changes is not None:
-        changes |= derived
-        return replace(record, **changes) if changes else record
     try:
         written = write(record)
-        copy = read(written if written.isascii() else json_bytes(_visible(parse_value(written))), type(record))
+        copy = retyped(record) if written.isascii() else None  # it shares the texts
+        if copy is None:
+            copy = read(json_bytes(_visible(parse_value(written))), type(record))
     except (RecordError, TypeError, ValueError, RecursionError) as error:
         raise ConfigError(f"the {type(record).__name__} of {tool!r} is invalid: {error}") from error
     return replace(copy, **derived) if derived else copy
@@ -231,12 +234,14 @@ def _require_visible(text: str, steps: tuple[str, ...]) -> None:
 _SHOWN = frozenset({"description", "title", "search_hint", "user_facing_name", "$comment"})
 
 
-def _contract(declaration: ToolDeclaration, interface: ToolInterface) -> InputContract | None:
+def _contract(declaration: ToolDeclaration, interface: ToolInterface, *, has_one_schema: bool) -> InputContract | None:
     """Return the input contract, with the schema of the interface if it has none (AT-DECL-21)."""
     contract = declaration.input_contract or InputContract()
-    if interface.model_input_schema is None or contract.model_input_schema is not None:
+    model, runtime = contract.model_input_schema, contract.runtime_input_schema
+    if model is not None:
+        return replace(contract, runtime_input_schema=model) if has_one_schema else contract
+    if interface.model_input_schema is None:
         return declaration.input_contract
-    runtime = contract.runtime_input_schema
     return replace(
         contract,
         model_input_schema=interface.model_input_schema,

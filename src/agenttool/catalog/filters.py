@@ -34,7 +34,7 @@ class Situation:
         return self.only is not None or self.bounds is not None or self.role is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Absence:
     """Why tools are absent from a surface.
 
@@ -109,24 +109,24 @@ def _excluded_by_circumstances(traits: Traits, now: Circumstances) -> Iterator[A
 def _blocked(traits: Traits, situation: Situation) -> Iterator[Absence]:
     if traits.needs_setup or traits.lifecycle is Lifecycle.REQUIRES_SETUP:
         message, _, change = (traits.setup or "it is not set up; finish its setup").partition("; ")
-        yield Absence(reason=AbsenceReason.SETUP_REQUIRED, message=message, change=change)
+        yield Absence(AbsenceReason.SETUP_REQUIRED, message, change)
     if absent := sorted(traits.credentials - situation.circumstances.credentials):
         missing, faults = ", ".join(absent), situation.circumstances.credential_faults
         cause, _, remedy = next((faults[name] for name in absent if name in faults), "").partition("; ")
         message = f"it needs the credential {missing}, which is missing{cause and f': {cause}'}"
         change = remedy or f"provide the credential {missing} in [credentials]"
-        yield Absence(reason=AbsenceReason.CREDENTIAL_MISSING, message=message, change=change)
+        yield Absence(AbsenceReason.CREDENTIAL_MISSING, message, change)
     if not situation.allows_writes and not traits.only_reads:
         message = "it may write, and only reading is allowed"
-        yield Absence(reason=AbsenceReason.POLICY_BLOCKED, message=message, change="leave read-only mode")
+        yield Absence(AbsenceReason.POLICY_BLOCKED, message, "leave read-only mode")
     in_background = situation.role is not None and situation.role.is_background
     if traits.needs_person and (in_background or not situation.is_interactive):
         message = "it needs a user, and no user is present"
-        yield Absence(reason=AbsenceReason.POLICY_BLOCKED, message=message, change="run interactively")
+        yield Absence(AbsenceReason.POLICY_BLOCKED, message, "run interactively")
 
 
 def _excluded(reason: AbsenceReason, message: str, change: str | None) -> Absence:
-    return Absence(reason=reason, message=message, change=change, is_excluded=True)
+    return Absence(reason, message, change, is_excluded=True)
 
 
 NOT_REQUESTED = _excluded(
@@ -154,6 +154,4 @@ def not_for(role: Role) -> Absence:
 def denied_by(rules: tuple[str, ...]) -> Absence:
     """Return the reason that rules deny a tool whatever its arguments."""
     message = f"the rule {', '.join(rules)} denies it" if rules else "no rule and no mode allows it"
-    return Absence(
-        reason=AbsenceReason.POLICY_BLOCKED, message=message, change="change the rule", policy_refs=rules or None
-    )
+    return Absence(AbsenceReason.POLICY_BLOCKED, message, "change the rule", policy_refs=rules or None)

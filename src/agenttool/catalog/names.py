@@ -51,11 +51,8 @@ class NameTable:
         self.qualified.append(entry.qualified_name)
         self.numbers[tool_id] = number
         self.owners[entry.qualified_name] = number
-        declaration = entry.tool.declaration
-        self.by_name.setdefault(declaration.name, []).append(number)
-        self.namespaces.setdefault(declaration.namespace, []).append(number)
-        for alias in dict.fromkeys(declaration.aliases or ()):
-            self.aliases.setdefault(alias, []).append(number)
+        for numbers, name in self._shared_names(entry):
+            numbers.setdefault(name, []).append(number)
         return number
 
     def copy(self) -> "NameTable":
@@ -107,17 +104,10 @@ class NameTable:
         return bytes(known[:size])
 
     def _matching_from(self, begin: int, pattern: str) -> Iterator[int]:
-        """Yield the tools from a number on that match a pattern; namespaces that cannot match are skipped."""
-        literals = _WILDCARD.split(pattern.partition("[")[0])
-        prefix, longest = literals[0], max(literals, key=len)
+        """Yield the tools from a number on that match a pattern; most names lack its longest literal text."""
+        longest = max(_WILDCARD.split(pattern.partition("[")[0]), key=len)
         matches, names = compile_pattern(translate(pattern)).match, self.qualified
-        mine = range(begin, len(names))  # a list that a copy shares may contain tools that only the copy has
-        if not prefix:
-            yield from (each for each in mine if longest in names[each] and matches(names[each]))
-            return
-        for namespace, members in self.namespaces.items():
-            if namespace.startswith(prefix) or prefix.startswith(namespace):
-                yield from (each for each in members if each in mine and matches(names[each]))
+        yield from (each for each in range(begin, len(names)) if longest in names[each] and matches(names[each]))
 
     def absent(self, absence: Absence, numbers: Sequence[int]) -> list[AbsentTool]:
         """Return the records of tools that are absent for one reason; records are cached."""

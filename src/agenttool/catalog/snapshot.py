@@ -133,34 +133,24 @@ class CatalogSnapshot:
 
     def number(self, tool_id: ToolId) -> int | None:
         """Return the number of a tool; None if it was not declared yet."""
-        found = self.names.numbers.get(tool_id)
-        return found if found is not None and found < self.size else None
+        return self._if_present(self.names.numbers.get(tool_id))
 
     def owner(self, name: str) -> int | None:
         """Return the number of the tool with a qualified name."""
-        found = self.names.owners.get(name)
-        return found if found is not None and found < self.size else None
+        return self._if_present(self.names.owners.get(name))
 
-    def with_name(self, name: str) -> list[int]:
-        """Return the tools that share a bare name."""
-        return self._present(self.names.by_name.get(name, ()))
+    def _if_present(self, number: int | None) -> int | None:
+        return number if number is not None and number < self.size else None
 
-    def with_alias(self, name: str) -> list[int]:
-        """Return the tools that share an alias."""
-        return self._present(self.names.aliases.get(name, ()))
-
-    def in_namespace(self, namespace: str) -> list[int]:
-        """Return the tools of a namespace."""
-        return self._present(self.names.namespaces.get(namespace, ()))
-
-    def _present(self, numbers: Iterable[int]) -> list[int]:
-        return [each for each in numbers if each < self.size]
+    def sharing(self, table: Mapping[str, Sequence[int]], name: str) -> list[int]:
+        """Return the tools that share a name in one of the tables of names."""
+        return [each for each in table.get(name, ()) if each < self.size]
 
     def named(self, names: Iterable[str]) -> frozenset[int]:
         """Return the tools with any of these ids, qualified names or bare names."""
         found: set[int | None] = set()
         for name in names:
-            found.update(self.with_name(name))
+            found.update(self.sharing(self.names.by_name, name))
             found |= {self.owner(name), self.number(ToolId(name))}
         return frozenset(each for each in found if each is not None)
 

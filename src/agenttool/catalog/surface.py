@@ -54,10 +54,6 @@ class VisibleTools(Mapping[ToolId, Entry]):
         self._visibility = visibility
         self._wanted = wanted
 
-    def __contains__(self, tool_id: object) -> bool:
-        number = self._visibility.snapshot.number(tool_id)  # pyright: ignore[reportArgumentType] -- other types are not found
-        return number is not None and self._visibility.codes[number] in self._wanted
-
     def __getitem__(self, tool_id: ToolId) -> Entry:
         number = self._visibility.snapshot.number(tool_id)
         if number is None or self._visibility.codes[number] not in self._wanted:
@@ -209,8 +205,8 @@ class Surface:
         snapshot = self.snapshot
         owner, number = snapshot.owner(name), snapshot.number(ToolId(name))
         yield () if owner is None else (owner,)
-        yield snapshot.with_name(name)
-        yield snapshot.with_alias(name)
+        yield snapshot.sharing(snapshot.names.by_name, name)
+        yield snapshot.sharing(snapshot.names.aliases, name)
         yield () if number is None else (number,)
 
     def _is_reserved(self, rank: int, numbers: Sequence[int]) -> bool:

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 from agenttool.catalog.entry import TOOL_SEARCH, unreachable_ref
@@ -20,30 +19,27 @@ DEPRECATED = Absence(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SurfaceDetails:
-    """The content of a surface record besides the visibility of its tools."""
-
-    surface_id: SurfaceId
-    created_at: Timestamp
-    request: SurfaceRequest
-    situation: Situation
-    policy: SurfacePolicy
-    policy_refs: tuple[str, ...] = ()
-    reason: str | None = None
-
-
-def build_surface_record(visibility: VisibilityMap, details: SurfaceDetails) -> ToolSurface:
+def build_surface_record(  # noqa: PLR0913 -- the members of the record
+    visibility: VisibilityMap,
+    *,
+    surface_id: SurfaceId,
+    created_at: Timestamp,
+    request: SurfaceRequest,
+    situation: Situation,
+    policy: SurfacePolicy,
+    policy_refs: tuple[str, ...] = (),
+    reason: str | None = None,
+) -> ToolSurface:
     """Return the record of a surface."""
-    snapshot, request, situation = visibility.snapshot, details.request, details.situation
+    snapshot = visibility.snapshot
     listed, unreachable, absent = _listed(visibility), _unreachable(visibility), [*_absent(visibility)]
     groups = frozenset(map(snapshot.columns.groups.__getitem__, visibility.numbers(SHOWN)))
     needs = {word for group in groups for word in snapshot.traits[group].needs}
     deprecated = [*visibility.numbers(frozenset({Visibility.UNOFFERED}))]
     return ToolSurface(
-        surface_id=details.surface_id,
+        surface_id=surface_id,
         scope=request.scope,
-        created_at=details.created_at,
+        created_at=created_at,
         producer="agenttool",
         tool_refs=listed.considered + tuple(each.tool_id for each in unreachable) if unreachable else listed.considered,
         loaded_tools=listed.loaded,
@@ -51,13 +47,13 @@ def build_surface_record(visibility: VisibilityMap, details: SurfaceDetails) -> 
         blocked_tools=_records(snapshot, ((why, numbers) for why, numbers in absent if not why.is_excluded)),
         excluded_tools=_records(snapshot, ((why, numbers) for why, numbers in absent if why.is_excluded)),
         unoffered_tools=_records(snapshot, [(DEPRECATED, deprecated)]),
-        selection_policy=_selection_policy(visibility, details, listed),
+        selection_policy=_selection_policy(visibility, situation, policy, listed),
         default_tool_choice=request.tool_choice,
         capability_requirements=tuple(sorted(needs)),
         model_capabilities=None if situation.model is None else situation.model.as_json(),
         role_constraints=_constraints(situation),
-        surface_reason=details.reason or request.reason,
-        policy_refs=details.policy_refs,
+        surface_reason=reason or request.reason,
+        policy_refs=policy_refs,
         runtime_refs=request.refs,
     )
 
@@ -134,9 +130,11 @@ def _records(snapshot: CatalogSnapshot, absent: Iterable[tuple[Absence, Sequence
     return tuple(chain.from_iterable(snapshot.names.absent(why, numbers) for why, numbers in absent))
 
 
-def _selection_policy(visibility: VisibilityMap, details: SurfaceDetails, listed: ListedTools) -> JsonObject:
+def _selection_policy(
+    visibility: VisibilityMap, situation: Situation, limits: SurfacePolicy, listed: ListedTools
+) -> JsonObject:
     """Return how tools may be selected, their size in tokens, and how deferred tools are found."""
-    model = details.situation.model
+    model = situation.model
     policy: JsonObject = {
         "select_from": "loaded_tools",
         "parallel_calls": model is None or model.parallel_calls,
@@ -146,8 +144,8 @@ def _selection_policy(visibility: VisibilityMap, details: SurfaceDetails, listed
         return policy
     policy["deferred_tokens"] = listed.deferred_tokens
     policy["discovery"] = visibility.builtin_name(TOOL_SEARCH)
-    limits = {"max_tools": details.policy.max_tools, "max_tokens": details.policy.max_tokens}
-    policy["deferred_because"] = {"over_limit": {**limits}} if visibility.is_over_limit else "tools_ask_for_it"
+    over_limit: JsonObject = {"max_tools": limits.max_tools, "max_tokens": limits.max_tokens}
+    policy["deferred_because"] = {"over_limit": over_limit} if visibility.is_over_limit else "tools_ask_for_it"
     return policy
 
 

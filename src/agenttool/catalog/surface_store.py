@@ -9,13 +9,14 @@ from agenttool.catalog.entry import Entry
 from agenttool.catalog.surface import Surface, SurfaceRequest
 from agenttool.catalog.unresolved import unknown_surface
 from agenttool.errors import ConfigError
+from agenttool.ports.quota import OwnedEntries
 from agenttool.records import SurfaceId, SurfaceScope, Timestamp, ToolId, ToolSurface
 
 MAX_SURFACES = 1000
 """How many surfaces are stored as they are; beyond it, the oldest are archived."""
 
 MAX_ARCHIVED = 100_000
-"""How many archived surfaces are stored; beyond it, the oldest are deleted."""
+"""How many archived surfaces are stored; beyond it, the oldest of the caller with the most are deleted."""
 
 _SHORT_LIVED = (SurfaceScope.TURN, SurfaceScope.MODEL_REQUEST)
 """Surfaces of these scopes are archived first."""
@@ -68,6 +69,7 @@ class SurfaceStore:
     Attributes:
         by_id: the surfaces that can be called on; calls look here first.
         default: the surface of calls that name none; None if it has to be created or renewed.
+        watchers: are called when the default surface has to be renewed, in any thread.
         closed: the surfaces at the time the runtime was closed; None while it is open.
         changes: how often the situation has changed.
     """
@@ -76,11 +78,19 @@ class SurfaceStore:
         """Start with no surfaces; `rebuild` restores an archived one."""
         self.by_id: dict[str, Surface] = {}
         self.default: ToolSurface | None = None
+        self.watchers: dict[object, Callable[[], object]] = {}
         self.closed: dict[str, Surface] | None = None
         self.changes = 0
         self._rebuild = rebuild
         self._max_surfaces = max_surfaces
-        self._archived: dict[str, ArchivedSurface] = {}
+        self._archived: OwnedEntries[str, ArchivedSurface] = OwnedEntries("archived surfaces", MAX_ARCHIVED)
+
+    def outdate_default(self) -> None:
+        """Renew the default surface before its next use, and notify the watchers once until then."""
+        before, self.default = self.default, None
+        if before is not None:
+            for each in tuple(self.watchers.values()):
+                each()
 
     def __iter__(self) -> Iterator[Surface]:
         """Iterate over the surfaces that are not archived, the oldest first."""
@@ -98,9 +108,8 @@ class SurfaceStore:
             short_lived = (each for each in idle if self.by_id[each].record.scope in _SHORT_LIVED)
             oldest = next(short_lived, next(iter(idle), None))
             if oldest is not None:
-                self._archived[oldest] = ArchivedSurface.of(self.by_id.pop(oldest), self.changes)
-                if len(self._archived) > MAX_ARCHIVED:
-                    del self._archived[next(iter(self._archived))]
+                archived = ArchivedSurface.of(self.by_id.pop(oldest), self.changes)
+                self._archived.add(archived.request.refs[:1], oldest, archived)  # a server puts the caller first
         self.by_id[surface.record.surface_id] = surface
 
     def find(self, given: object) -> Surface | None:
@@ -122,6 +131,14 @@ class SurfaceStore:
             raise ConfigError(unknown_surface(given).message)
         return found
 
+    def remove(self, surface_id: SurfaceId) -> None:
+        """Delete a surface and those that replaced it; running calls are not affected."""
+        rest: SurfaceId | None = surface_id
+        while rest is not None:
+            live, archived = self.by_id.pop(rest, None), self._archived.pop(rest)
+            newer = None if live is None or live.newer is None else live.newer.record.surface_id
+            rest = newer if archived is None else archived.newer
+
     def close(self) -> None:
         """Allow no more calls on any surface."""
         if self.closed is None:
@@ -129,12 +146,12 @@ class SurfaceStore:
 
     def _restore(self, surface_id: SurfaceId) -> Surface | None:
         """Rebuild an archived surface, and the newest one that replaced it."""
-        archived = self._archived.pop(surface_id, None)
+        archived = self._archived.pop(surface_id)
         if archived is None:
             return None
         surface, newest = self._rebuild(surface_id, archived), archived.newer
-        while newest is not None and newest in self._archived and self._archived[newest].newer is not None:
-            newest = self._archived[newest].newer
+        while newest is not None and (older := self._archived.get(newest)) is not None and older.newer is not None:
+            newest = older.newer
         if newest is not None:
             surface.newer = self.with_id(newest)
         self.add(surface)

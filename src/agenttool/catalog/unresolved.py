@@ -15,19 +15,23 @@ MAX_SUGGESTIONS = 3
 MIN_SIMILARITY = 0.7
 """How similar two names must be, from 0 to 1, for one to be suggested instead of the other."""
 
+_ASK_OPERATOR = "ask the operator to change that"
+
 
 @dataclass(frozen=True, slots=True)
 class Unresolved:
-    """Why a name resolves to no callable tool: an error class, a code and a readable message.
+    """Why a name resolves to no callable tool: an error class, a code and a message, which a model reads.
 
     Attributes:
         awaits: the provider to wait for, if waiting may help.
+        remedy: what the operator or the developer can change; no model reads it.
     """
 
     error_class: ErrorClass
     code: str
     message: str
     awaits: str | None = None
+    remedy: str | None = None
 
 
 def unknown_surface(given: object) -> Unresolved:
@@ -74,16 +78,16 @@ def undiscovered(name: str, provider: str, state: ProviderState) -> Unresolved:
 
 
 def blocked(name: str, absence: Absence) -> Unresolved:
-    """Explain why a tool may not be called here, and what would change that."""
-    change = f"; to change that: {absence.change}" if absence.change else ""
-    message = f"{name!r} may not be called here: {absence.message}{change}"
-    return Unresolved(ErrorClass.BLOCKED_TOOL, str(absence.reason), message)
+    """Explain why a tool may not be called here, and who can change that."""
+    advice = f"; {_ASK_OPERATOR}" if absence.change else ""
+    message = f"{name!r} may not be called here: {absence.message}{advice}"
+    return Unresolved(ErrorClass.BLOCKED_TOOL, str(absence.reason), message, remedy=_remedy(absence.change))
 
 
 def not_shown(name: str, absent: AbsentTool) -> Unresolved:
     """Explain that a tool of the surface was not sent to the model that calls it."""
-    message = f"{name!r} was not shown to the caller and cannot be called: {absent.message}; {absent.would_change}"
-    return Unresolved(ErrorClass.BLOCKED_TOOL, str(absent.reason), message)
+    message = f"{name!r} was not shown to the caller and cannot be called: {absent.message}; {_ASK_OPERATOR}"
+    return Unresolved(ErrorClass.BLOCKED_TOOL, str(absent.reason), message, remedy=_remedy(absent.would_change))
 
 
 def not_loaded(names: Sequence[str], finder: str) -> Unresolved:
@@ -101,10 +105,11 @@ def not_loaded(names: Sequence[str], finder: str) -> Unresolved:
 
 def on_newer_surface(name: str, *, was_deferred: bool) -> Unresolved:
     """Explain that a tool is on the current surface, but not on the older one that was passed."""
-    message = f"{name!r} is on a newer surface than this one; call it on `current(surface)`"
+    message = f"{name!r} was added after the list of tools that this call was made with; call it in the next turn"
+    remedy = "call it on `current(surface)`"
     if was_deferred:
-        return Unresolved(ErrorClass.SCHEMA_NOT_LOADED, "schema_not_loaded", message)
-    return Unresolved(ErrorClass.BLOCKED_TOOL, "later_surface", message)
+        return Unresolved(ErrorClass.SCHEMA_NOT_LOADED, "schema_not_loaded", message, remedy=remedy)
+    return Unresolved(ErrorClass.BLOCKED_TOOL, "later_surface", message, remedy=remedy)
 
 
 def unreachable(name: str, provider: str, state: ProviderState) -> Unresolved:
@@ -121,6 +126,10 @@ def ambiguous(name: str, owners: Sequence[str]) -> Unresolved:
     choices = ", ".join(sorted(map(repr, owners)))
     message = f"{len(owners)} tools have the name {name!r}; call one of {choices}"
     return Unresolved(ErrorClass.UNKNOWN_TOOL, "ambiguous_name", message)
+
+
+def _remedy(change: str | None) -> str | None:
+    return f"to change that: {change}" if change else None
 
 
 def _shortened(name: str) -> str:

@@ -4,10 +4,11 @@ Tools with equal traits are decided together, so that 100,000 tools take millise
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cache
-from itertools import compress
+from itertools import compress, islice
+from types import MappingProxyType
 
 from agenttool.catalog.entry import Traits, qualified_builtin
 from agenttool.catalog.filters import (
@@ -50,9 +51,6 @@ DEFERRED = LOADABLE | {Visibility.PENDING, Visibility.UNAVAILABLE}
 ALWAYS_SHOWN = 10
 """Up to this many tools are shown, however large they are."""
 
-_SPARSE = 20
-"""If fewer than one in this many tools match, a search for the next one is faster than a scan."""
-
 _CALLABLE_ONLY = bytes(code if code in CALLABLE else Visibility.ABSENT for code in range(256))
 _DEFER_LOADED = bytes(Visibility.DISCOVERABLE if code == Visibility.LOADED else code for code in range(256))
 _LOAD_ALL = bytes(
@@ -83,15 +81,8 @@ class VisibilityMap:
     default_absence: Absence = NOT_REQUESTED
 
     def numbers(self, wanted: frozenset[Visibility], begin: int = 0) -> Iterator[int]:
-        """Yield the numbers, from `begin` on, of the tools with one of these visibilities."""
-        mask = self.mask(wanted)
-        if mask.count(1, begin) > (len(mask) - begin) // _SPARSE:
-            yield from compress(range(begin, len(mask)), mask[begin:] if begin else mask)
-            return
-        number = mask.find(1, begin)
-        while number >= 0:
-            yield number
-            number = mask.find(1, number + 1)
+        """Return the numbers, from `begin` on, of the tools with one of these visibilities."""
+        return compress(range(begin, len(self.codes)), islice(self.mask(wanted), begin, None))
 
     def mask(self, wanted: frozenset[Visibility]) -> bytes:
         """Return a one for each tool with one of these visibilities, else a zero."""
@@ -110,9 +101,9 @@ class VisibilityMap:
 
     def builtin_name(self, name: str) -> str:
         """Return the name of a built-in tool on this surface: qualified if another tool has the same bare name."""
-        names = self.snapshot.names.qualified
-        qualified = qualified_builtin(name)
-        is_shared = any(self.codes[each] and names[each] != qualified for each in self.snapshot.with_name(name))
+        names, qualified = self.snapshot.names, qualified_builtin(name)
+        same = self.snapshot.sharing(names.by_name, name)
+        is_shared = any(self.codes[each] and names.qualified[each] != qualified for each in same)
         return qualified if is_shared else name
 
     def restored(self, codes: bytes) -> "VisibilityMap":
@@ -136,29 +127,30 @@ class VisibilityMap:
         return replace(self, codes=self.codes.translate(_CALLABLE_ONLY), default_absence=NOT_PASSED_ON)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VisibilityOptions:
-    """The inputs of a visibility decision besides the situation.
+def decide_visibility(  # noqa: PLR0913 -- the inputs of the decision
+    snapshot: CatalogSnapshot,
+    situation: Situation,
+    *,
+    loaded: Iterable[ToolId] = (),
+    denied: Mapping[ToolId, Absence] = MappingProxyType({}),
+    finder: ToolId | None = None,
+    reader: ToolId | None = None,
+    loads_all: bool = False,
+    policy: SurfacePolicy,
+) -> VisibilityMap:
+    """Decide the visibility of every tool.
 
-    Attributes:
+    Args:
+        snapshot: the tools.
+        situation: what the surface is for.
         loaded: deferred tools that were loaded on request.
         denied: tools that rules deny whatever their arguments, and why.
         finder: the built-in search tool, which is shown only if a tool is deferred.
         reader: the built-in tool that reads stored output. A role or a request does not exclude it, because previews
             refer to it and it reads output of the same conversation only.
         loads_all: load every deferred tool, whatever the limits are.
+        policy: the limits of the surface.
     """
-
-    loaded: frozenset[ToolId] = frozenset()
-    denied: Mapping[ToolId, Absence] = field(default_factory=dict["ToolId", Absence])
-    finder: ToolId | None = None
-    reader: ToolId | None = None
-    loads_all: bool = False
-    policy: SurfacePolicy = field(default_factory=SurfacePolicy)
-
-
-def decide_visibility(snapshot: CatalogSnapshot, situation: Situation, options: VisibilityOptions) -> VisibilityMap:
-    """Decide the visibility of every tool."""
     by_group = tuple(first_absence(traits, situation) for traits in snapshot.traits)
     visibilities = [
         Visibility.ABSENT if absence else _default(traits)
@@ -167,30 +159,30 @@ def decide_visibility(snapshot: CatalogSnapshot, situation: Situation, options: 
     role = situation.role
     role_excluded = None if role is None else (not_for(role), invert_mask(snapshot.for_role(role)))
     codes = _codes(visibilities, snapshot, situation, role_excluded)
-    individual = {**_beyond_bounds(snapshot, situation), **_denied_or_withdrawn(snapshot, options)}
+    individual = {**_beyond_bounds(snapshot, situation), **_denied_or_withdrawn(snapshot, denied)}
     for number in individual:
         codes[number] = Visibility.ABSENT
     _mark_unreachable(codes, snapshot, situation)
-    for number in map(snapshot.number, options.loaded):
+    for number in map(snapshot.number, loaded):
         if number is not None and codes[number] in (Visibility.LOADED, *LOADABLE):
             codes[number] = Visibility.REQUESTED
-    if options.loads_all:
+    if loads_all:
         codes = codes.translate(_LOAD_ALL)
-    finder = None if options.finder is None else snapshot.number(options.finder)
-    if finder is not None:
-        codes[finder] = Visibility.ABSENT
-    is_over_limit = _is_over_limit(codes, snapshot, situation, options.policy)
+    found = None if finder is None else snapshot.number(finder)
+    if found is not None:
+        codes[found] = Visibility.ABSENT
+    is_over_limit = _is_over_limit(codes, snapshot, situation, policy)
     if is_over_limit:
         codes = codes.translate(_DEFER_LOADED)
-    if finder is not None:
-        if any(map(codes.count, DEFERRED)) and by_group[snapshot.columns.groups[finder]] is None:
-            codes[finder] = Visibility.REQUESTED
-            individual.pop(finder, None)
+    if found is not None:
+        if any(map(codes.count, DEFERRED)) and by_group[snapshot.columns.groups[found]] is None:
+            codes[found] = Visibility.REQUESTED
+            individual.pop(found, None)
         else:
-            individual[finder] = NOTHING_DEFERRED
-    reader = None if options.reader is None else snapshot.number(options.reader)
-    if reader is not None and reader not in individual and by_group[snapshot.columns.groups[reader]] is None:
-        codes[reader] = codes[reader] or Visibility.REQUESTED
+            individual[found] = NOTHING_DEFERRED
+    found = None if reader is None else snapshot.number(reader)
+    if found is not None and found not in individual and by_group[snapshot.columns.groups[found]] is None:
+        codes[found] = codes[found] or Visibility.REQUESTED
     return VisibilityMap(
         snapshot=snapshot,
         codes=bytes(codes),
@@ -250,9 +242,9 @@ def _default(traits: Traits) -> Visibility:
     return Visibility.PINNED if traits.is_pinned else Visibility.LOADED
 
 
-def _denied_or_withdrawn(snapshot: CatalogSnapshot, options: VisibilityOptions) -> dict[int, Absence]:
-    denied = ((snapshot.number(tool_id), absence) for tool_id, absence in options.denied.items())
-    found = {number: absence for number, absence in denied if number is not None}
+def _denied_or_withdrawn(snapshot: CatalogSnapshot, denied: Mapping[ToolId, Absence]) -> dict[int, Absence]:
+    numbers = ((snapshot.number(tool_id), absence) for tool_id, absence in denied.items())
+    found = {number: absence for number, absence in numbers if number is not None}
     return {**found, **{number: absence for number, absence in snapshot.withdrawn.items() if number < snapshot.size}}
 
 
@@ -261,7 +253,7 @@ def _mark_unreachable(codes: bytearray, snapshot: CatalogSnapshot, situation: Si
     visibility = {state: code for code, state in UNREACHABLE.items()}
     for namespace, state in situation.circumstances.providers.items():
         if state in visibility:
-            for number in snapshot.in_namespace(namespace):
+            for number in snapshot.sharing(snapshot.names.namespaces, namespace):
                 codes[number] = codes[number] and visibility[state]
 
 

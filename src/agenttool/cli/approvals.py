@@ -1,63 +1,65 @@
-"""`agenttool approvals`: list and answer the open approval requests of every process on a store."""
+"""`agenttool approvals`: list and answer the open approval requests of a store, in any process, or of a server."""
 
 import asyncio
+import shlex
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, TypeAlias, cast
 
+import msgspec
 import typer
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from agenttool.adapters.python.source import Tool, load_tools
-from agenttool.adapters.rap.declare import source_name_in
-from agenttool.cli.format import print_json, print_result
+from agenttool.cli.call_sources import JournalCalls, open_call_state, waiting_for_tools
+from agenttool.cli.format import document_of, print_json, print_result
 from agenttool.cli.options import (
     ByOption,
     SettingsOption,
     StoreOption,
     StoreOptions,
     UrlOption,
-    open_journal,
+    argument,
+    option,
     server_url,
 )
-from agenttool.cli.output import done, figures, plain_table, print_error, print_text
+from agenttool.cli.output import hint, is_json, print_error
 from agenttool.cli.prompt import (
+    ShownQuestion,
     Skipped,
     Terminal,
-    age_and_expiry,
     answer_prompt,
     ask_approval,
     ask_open_prompts,
     now,
     parse_choice,
+    print_backlog,
     print_question,
     prompt_json,
-    question_json,
     shown_mark,
+    shown_question,
     unseen_text,
     was_shown,
 )
-from agenttool.cli.recorded_call import server_state, waiting_for_tools
+from agenttool.cli.remote import async_client
+from agenttool.client import AsyncClient
 from agenttool.codec import json_bytes, parse_object, to_json
 from agenttool.config import AUTO, rule_files
 from agenttool.config.program import program_name
 from agenttool.config.table import suggestion
-from agenttool.errors import ConfigError, StoreError
+from agenttool.durable.stored_approvals import checkpoint_in
+from agenttool.errors import ConfigError, GatewayError, StoreError
 from agenttool.history.listed_call import open_calls, tool_name
 from agenttool.history.printable import printable
 from agenttool.journal.steps import STEPS
-from agenttool.pipeline.stored_approvals import checkpoint_in
 from agenttool.policy.approvals import (
     Allow,
     Answer,
     Deny,
     Edit,
-    Question,
     RefusalReason,
     Refused,
     Remember,
@@ -65,8 +67,9 @@ from agenttool.policy.approvals import (
 )
 from agenttool.policy.rules import parse_timestamp
 from agenttool.policy.wildcards import fits
-from agenttool.records import ApprovalId, InvocationId, JsonObject, Timestamp, ToolResult
+from agenttool.records import ApprovalId, Digest, InvocationId, JsonObject, Timestamp, ToolResult
 from agenttool.runtime import Runtime
+from agenttool.server.messages import Approval
 from agenttool.stores.sqlite.reader import SqliteReader
 
 REJECTED = 1
@@ -94,108 +97,101 @@ _POLL_S = 0.05
 
 def approvals(  # noqa: PLR0913 -- one for each option of the command
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="answer ID allow|deny|N", help="Answer one question, without a prompt")
+        list[str] | None, argument("answer ID allow|deny|N", "Answer one question, without a prompt")
     ] = None,
     *,
     store: StoreOption = None,
     settings: SettingsOption = None,
-    places: Annotated[
-        list[str] | None, typer.Option("--from", metavar="MODULE[:NAME]", help="Recover calls of these tools")
-    ] = None,
+    places: Annotated[list[str] | None, option("--from MODULE[:NAME]", "Recover calls of these tools")] = None,
     shown: Annotated[
-        str | None, typer.Option(metavar="DIGEST", help="The question as you saw it; the list prints its digest")
+        str | None, option("--shown DIGEST", "The question as you saw it; the list prints its digest")
     ] = None,
     by: ByOption = None,
-    message: Annotated[str | None, typer.Option(help="Text that the model reads with the answer")] = None,
-    edited: Annotated[str | None, typer.Option("--input", metavar="JSON", help="Run this input instead")] = None,
-    remember: Annotated[int | None, typer.Option(metavar="N", help="Also add the N-th suggested rule")] = None,
+    message: Annotated[str | None, option("--message", "Text that the model reads with the answer")] = None,
+    edited: Annotated[str | None, option("--input JSON", "Run this input instead")] = None,
+    remember: Annotated[int | None, option("--remember N", "Also add the N-th suggested rule")] = None,
     save: Annotated[
-        str, typer.Option(metavar="PLACE", help="Where rules are added: store, session, local, project or user")
+        str, option("--save PLACE", "Where rules are added: store, session, local, project or user")
     ] = RememberScope.STORE.value,
-    tool: Annotated[str | None, typer.Option(metavar="NAME", help="Only this tool; * matches any characters")] = None,
-    containing: Annotated[str | None, typer.Option(metavar="TEXT", help="Only inputs that contain this text")] = None,
-    after: Annotated[str | None, typer.Option(metavar="APR_ID", help="Only questions asked after this one")] = None,
-    limit: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help=f"At most N; {DEFAULT_LIMIT} without a terminal")
-    ] = None,
-    newest: Annotated[bool, typer.Option("--newest", help="Newest first, not oldest first")] = False,
+    tool: Annotated[str | None, option("--tool NAME", "Only this tool; * matches any characters")] = None,
+    containing: Annotated[str | None, option("--containing TEXT", "Only inputs that contain this text")] = None,
+    after: Annotated[str | None, option("--after APR_ID", "Only questions asked after this one")] = None,
+    limit: Annotated[int | None, option("--limit N", f"At most N; {DEFAULT_LIMIT} without a terminal", low=1)] = None,
+    newest: Annotated[bool, option("--newest", "Newest first, not oldest first")] = False,
     url: UrlOption = None,
-    count: Annotated[bool, typer.Option("--count", help="Only print how many wait, tool by tool")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON Lines and nothing else")] = False,
+    count: Annotated[bool, option("--count", "Only print how many wait, tool by tool")] = False,
 ) -> None:
     """List the calls that wait for approval, and answer them."""
     known = (*(str(each) for each in RememberScope), *rule_files(settings))
     if save not in known:
         raise ConfigError(f"rules are not added to {save!r}; {suggestion(save, known)}")
-    local = {"from": places, "containing": containing, "after": after, "newest": newest, "count": count}
-    server = server_url(url, store=store, settings=settings, by=by, **local)
-    answer = _parse_answer(words or [], message, edited, remember)
-    if server is not None:
-        if answer is None:
-            from agenttool.cli.remote import print_approvals  # noqa: PLC0415 -- it loads the HTTP client
-
-            print_approvals(server, tool, limit or DEFAULT_LIMIT, as_json=as_json)
-        else:
-            _answer_on(server, answer, shown, message, save, as_json=as_json)
-        return
-    options = StoreOptions(store, settings).for_use()
-    file = options.existing_file()
-    # A command suggested without --settings finds the default file by itself.
-    shown_options = StoreOptions(store) if settings is None else options
-    tools = load_tools(places) if places and (words or not as_json) and not count else []
-    last_seen = ApprovalId(after) if after else None
-    questions = QuestionFilter(tool=tool, containing=containing, after=last_seen, limit=limit, newest_first=newest)
+    server = server_url(url, {"from": places, "store": store, "settings": settings}, {"by": by})
+    given = _parse_answer(words or [], message, edited, remember)
+    wanted = QuestionFilter(tool=tool, containing=containing, after=after, limit=limit, newest_first=newest)
+    options, tools = StoreOptions(store, settings), list[Tool]()
+    if server is None:
+        used = options.for_use()
+        used.existing_file()
+        # A command suggested without --settings finds the default file by itself.
+        options = options if settings is None else used
+        tools = load_tools(places) if places and (words or not is_json()) and not count else []
 
     async def run() -> int:
-        rt = Runtime.open(config=settings or AUTO, store=options.store, tools=tools, approve="wait")
-        session = ApprovalSession(rt, tools, shown_options, by=by, save=save, as_json=as_json)
-        return await session.run(answer, questions, count=count, shown=shown)
+        async with _open_inbox(server, options, tools, by) as inbox:
+            session = ApprovalSession(inbox, save)
+            if given is not None:
+                return await session.answer(given, shown)
+            if count:
+                print_backlog([each async for each in wanted.all(inbox)])
+            else:
+                await session.list_open(wanted)
+            return 0
 
     try:
         status = asyncio.run(run())
     except (ConfigError, StoreError):
-        if answer is None and not count:
-            _print_read_only(file, questions, as_json=as_json)
+        if server is None and given is None and not count:
+            _print_read_only(options.existing_file(), wanted)
         raise
     if status:
         raise typer.Exit(status)
 
 
-def _answer_on(
-    server: str,
-    asked: "ApprovalAnswer | PromptAnswer",
-    shown: str | None,
-    message: str | None,
-    save: str,
-    *,
-    as_json: bool,
-) -> None:
-    if isinstance(asked, PromptAnswer):
-        raise ConfigError("prompts of providers cannot be answered with --url; answer on the machine of the server")
-    from agenttool.cli.remote import answer_approval  # noqa: PLC0415 -- it loads the HTTP client
+@asynccontextmanager
+async def _open_inbox(
+    server: str | None, options: StoreOptions, tools: list[Tool], by: str | None
+) -> "AsyncGenerator[Inbox]":
+    if server is not None:
+        async with async_client(server) as client:
+            yield ServerInbox(client, server)
+        return
+    used = options.or_default()
+    rt = Runtime.open(config=options.settings or AUTO, store=used.store, tools=tools, approve="wait")
+    inbox = StoreInbox(rt, tools, options, by)
+    listener = asyncio.ensure_future(inbox.collect_recovered())
+    await asyncio.sleep(0)
+    try:
+        async with rt:
+            yield inbox
+    finally:
+        listener.cancel()
 
-    part, answer, number = asked
-    given = answer_approval(server, part, answer, shown=shown, message=message, suggestion=number, scope=save)
-    if given is None:
-        raise typer.Exit(REJECTED)
-    print_json(given) if as_json else done(f"{given['approval_id']}: {given['answer']} by {given['by']}")
 
-
-def _print_read_only(file: Path, questions: "QuestionFilter", *, as_json: bool) -> None:
+def _print_read_only(file: Path, wanted: "QuestionFilter") -> None:
     """Print the questions of a store that cannot be written, such as one on a full disk; none can be answered."""
     with SqliteReader.open(file, steps=STEPS) as reader:
         checkpoints = (checkpoint_in(each) for each in reader.open_calls() if each.approval_id and each.answer is None)
-        found = [each.question for each in checkpoints if each is not None and each.question is not None]
-    wanted = [each for each in found if questions.matches(each)]
-    for question in wanted[: DEFAULT_LIMIT if questions.limit is None else questions.limit]:
-        document = question_json(question)
-        print_json(document) if as_json else print_question(Console(), document)
+        found = [
+            shown_question(each.question) for each in checkpoints if each is not None and each.question is not None
+        ]
+    for question in [*filter(wanted.matches, found)][: wanted.limit or DEFAULT_LIMIT]:
+        print_json(document_of(question)) if is_json() else print_question(Console(), question)
 
 
 class ApprovalAnswer(NamedTuple):
     """An answer from the command line; `suggestion` is the number of the rule to remember."""
 
-    approval_id: ApprovalId
+    approval_id: str
     answer: Answer
     suggestion: int | None = None
 
@@ -224,11 +220,11 @@ def _parse_answer(
     if edited is not None and remember is not None:
         raise ConfigError("an edited input cannot be remembered; use --input or --remember")
     if word == "deny":
-        return ApprovalAnswer(ApprovalId(target), Deny(message=message))
+        return ApprovalAnswer(target, Deny(message=message))
     if edited is not None:
         updated = parse_object(edited, what="--input")
-        return ApprovalAnswer(ApprovalId(target), Edit(input=updated, feedback=message))
-    return ApprovalAnswer(ApprovalId(target), Allow(feedback=message), remember)
+        return ApprovalAnswer(target, Edit(input=updated, feedback=message))
+    return ApprovalAnswer(target, Allow(feedback=message), remember)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,292 +239,325 @@ class QuestionFilter:
 
     tool: str | None = None
     containing: str | None = None
-    after: ApprovalId | None = None
+    after: str | None = None
     limit: int | None = None
     newest_first: bool = False
 
-    def matches(self, question: Question) -> bool:
+    def matches(self, question: ShownQuestion) -> bool:
         """Return whether a question is wanted."""
         name = question.tool_name
         if self.tool is not None and not any(fits(self.tool, each) for each in (name, name.rpartition(".")[2])):
             return False
-        return self.containing is None or self.containing.lower() in json_bytes(question.shown).decode().lower()
+        return self.containing is None or self.containing.lower() in json_bytes(question.input).decode().lower()
 
-    async def select(self, rt: Runtime) -> AsyncIterator[Question]:
-        """Yield the wanted questions of every process on the store."""
+    async def select(self, inbox: "Inbox", limit: int | None) -> AsyncIterator[ShownQuestion]:
+        """Yield at most so many of the wanted questions."""
         if self.newest_first:
-            for question in reversed(deque([each async for each in self.all(rt)], maxlen=self.limit)):
+            for question in reversed(deque([each async for each in self.all(inbox)], maxlen=limit)):
                 yield question
             return
         count = 0
-        async for question in self.all(rt):
-            if count == self.limit:
+        async for question in self.all(inbox):
+            if count == limit:
                 return
             count += 1
             yield question
 
-    async def all(self, rt: Runtime) -> AsyncIterator[Question]:
+    async def all(self, inbox: "Inbox") -> AsyncIterator[ShownQuestion]:
         """Yield every matching question, oldest first, without regard to the limit."""
-        after = self.after
-        while page := await rt.approvals.list(limit=PAGE_SIZE, after=after):
-            for question in page:
-                if self.matches(question):
-                    yield question
-            after = page[-1].approval_id
+        async for question in inbox.questions(self.after):
+            if self.matches(question):
+                yield question
 
 
-@dataclass(slots=True)
-class ToolBacklog:
-    """The open questions of one tool: how many, the oldest, and when the first expires."""
+class StoreInbox:
+    """The open questions of every process on a store, through a runtime that recovers calls whose process is gone."""
 
-    tool_name: str
-    waiting: int
-    oldest: ApprovalId
-    asked_at: Timestamp
-    expires_at: Timestamp
-
-
-def _backlog_table(found: Iterable[ToolBacklog]) -> Table:
-    rows = (
-        (f"{each.waiting:,}", Text(printable(each.tool_name)), *age_and_expiry(each.asked_at, each.expires_at))
-        for each in found
-    )
-    return plain_table(figures("waiting"), "tool", "oldest", "", rows=rows)
-
-
-class ApprovalSession:
-    """Lists and answers questions on one open runtime, and recovers calls whose process is gone."""
-
-    def __init__(
-        self, rt: Runtime, tools: list[Tool], options: StoreOptions, *, by: str | None, save: str, as_json: bool
-    ) -> None:
-        """Use a runtime with the given tools; `options` are repeated in suggested commands."""
-        self.rt = rt
-        self.terminal = Terminal()
-        self._by = by
-        self._save = save
-        self._tools = tools
-        self._options = options
-        self._as_json = as_json
+    def __init__(self, rt: Runtime, tools: list[Tool], options: StoreOptions, by: str | None) -> None:
+        """Use a runtime with the given tools; `by` is the name that the approver claims."""
+        self.rt, self._options = rt, options
+        self.arguments = options.arguments
+        self._by, self._tools = by, tools
         self._recovered: set[InvocationId] = set()
         self._shown: set[InvocationId] = set()
 
-    async def run(
-        self,
-        answer: ApprovalAnswer | PromptAnswer | None,
-        questions: QuestionFilter,
-        *,
-        count: bool,
-        shown: str | None = None,
-    ) -> int:
-        """Open the runtime, and give the answer or print the questions; return the exit code."""
-        listener = asyncio.ensure_future(self._collect_recovered())
-        await asyncio.sleep(0)
-        try:
-            async with self.rt:
-                if isinstance(answer, PromptAnswer):
-                    chosen = await answer_prompt(self.rt, self.terminal.console, answer.prompt_id, answer.choice)
-                    return 0 if chosen else REJECTED
-                if answer is not None:
-                    return await self._answer(answer, shown)
-                if count:
-                    await self._print_counts(questions)
-                elif self._as_json:
-                    await self._print_questions(questions)
-                else:
-                    await self._recover()
-                    await self._ask_each(questions)
-                    await self._recover()
-                return 0
-        finally:
-            listener.cancel()
-
-    async def _collect_recovered(self) -> None:
+    async def collect_recovered(self) -> None:
+        """Note the calls that this runtime recovers; runs until it is canceled."""
         async for _, event in self.rt.journal.events(-1):
             if event.invocation_id is not None and "attempt" in (event.data or {}):
                 self._recovered.add(event.invocation_id)
 
-    async def _ask_each(self, questions: QuestionFilter) -> None:
-        """Print the wanted questions and the open prompts; ask the user if there is one."""
+    async def questions(self, after: str | None = None) -> AsyncIterator[ShownQuestion]:
+        """Yield the open questions, oldest first."""
+        last = None if after is None else ApprovalId(after)
+        while page := await self.rt.approvals.list(limit=PAGE_SIZE, after=last):
+            for question in page:
+                yield shown_question(question)
+            last = page[-1].approval_id
+
+    async def get(self, approval_id: str) -> ShownQuestion | Refused:
+        """Return an open question by its id, or why it is not open."""
+        found = await self.rt.approvals.get(approval_id)
+        return await self.rt.approvals.closed(approval_id) if found is None else shown_question(found)
+
+    async def decide(self, question: ShownQuestion, answer: Answer, save: str) -> str | Refused:
+        """Answer a question as it was shown, and return the name of the approver."""
+        given = Allow(feedback=answer.feedback) if isinstance(answer, Remember) else answer
+        outcome = await self.rt.approvals.decide(
+            question.approval_id,
+            given,
+            by=self._by,
+            shown_digest=Digest(question.shown_digest),
+            remember=answer.rule if isinstance(answer, Remember) else None,
+            save=save,
+        )
+        return outcome if isinstance(outcome, Refused) else outcome.by.name
+
+    def rule_file(self, save: str) -> Path | None:
+        """Return the file to which rules are added; none if that place is no file."""
+        return rule_files(self._options.settings).get(save)
+
+    async def result(self, call: str) -> ToolResult | None:
+        """Return the result of a call, whichever process runs it; none if it does not arrive in time."""
+        invocation_id = InvocationId(call)
+        self._shown.add(invocation_id)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(None if self._tools else RESULT_TIMEOUT_S):
+                while (result := await self.rt.journal.result(invocation_id)) is None:
+                    await asyncio.sleep(_POLL_S)
+                    await self.rt.calls.recover()
+                return result
+        return None
+
+    async def state(self, call: str) -> str:
+        """Return what a call that did not end in time waits for, and the command that continues it."""
+        journal = JournalCalls(self._options.existing_file(), self.arguments)
+        return open_call_state(journal.get(call), self.arguments)
+
+    def waiting_for_tools(self) -> str | None:
+        """Return which calls were answered and wait for a process that has their tools."""
+        with self._options.open_journal() as reader:
+            waiting = [call for call in open_calls(reader) if call.owner is not None and call.owner.waits_for_tool]
+        here = set(self.rt.calls.open_ids())
+        names = [tool_name(call.tool_id) for call in waiting if call.facts[0][1].invocation_id not in here]
+        what = "1 other call" if len(names) == 1 else f"{len(names):,} other calls: each"
+        return f"{what} {waiting_for_tools(names, self.arguments)}" if names else None
+
+    async def recover(self, terminal: Terminal) -> None:
+        """Continue answered calls whose process is gone, and print their results."""
+        if not self._tools:
+            return
+        await self.rt.calls.recover()
+        await asyncio.sleep(_POLL_S)
+        ended = [each for each in self._recovered if await self.rt.journal.result(each) is not None]
+        for invocation_id in sorted({*self.rt.calls.open_ids(), *ended} - self._shown):
+            hint(f"recovering {invocation_id}, whose process is gone")
+            if (result := await self.result(invocation_id)) is not None:
+                print_result(result)
+
+
+class ServerInbox:
+    """The open questions of a server, with the methods of `StoreInbox`."""
+
+    def __init__(self, client: AsyncClient, url: str) -> None:
+        """Use an open client."""
+        self._client = client
+        self.arguments = f" --url {shlex.quote(url)}"
+
+    async def questions(self, after: str | None = None) -> AsyncIterator[ShownQuestion]:
+        """Yield the open questions, oldest first."""
+        async for each in self._client.iter_approvals(after=after):
+            yield _question(each)
+
+    async def get(self, approval_id: str) -> ShownQuestion | Refused:
+        """Return an open question by its id, or why it is not open."""
+        try:
+            return _question(await self._client.approval(approval_id))
+        except GatewayError as error:
+            return _refusal(approval_id, error)
+
+    async def decide(self, question: ShownQuestion, answer: Answer, save: str) -> str | Refused:
+        """Answer a question as it was shown, and return the name of the approver.
+
+        Raises:
+            ConfigError: a server does not add rules to that place.
+            GatewayError: the server refuses the request.
+        """
+        if save not in list(RememberScope):
+            raise ConfigError(f"a server does not add rules to {save!r}; use --save store or --save session")
+        try:
+            done = await self._client.decide(
+                question,
+                "deny" if isinstance(answer, Deny) else "allow",
+                input=cast("JsonObject", answer.input) if isinstance(answer, Edit) else None,
+                message=answer.message if isinstance(answer, Deny) else answer.feedback,
+                remember=answer.rule if isinstance(answer, Remember) else None,
+                scope="session" if save == RememberScope.SESSION else "store",
+            )
+        except GatewayError as error:
+            return _refusal(question.approval_id, error)
+        return done.by
+
+    def rule_file(self, save: str) -> None:
+        """Return none: a server adds no rule to a file."""
+
+    async def result(self, call: str) -> ToolResult | None:
+        """Return the result of a call; none if it does not arrive in time."""
+        with suppress(TimeoutError):
+            return await self._client.wait(call, timeout_s=RESULT_TIMEOUT_S)
+        return None
+
+    async def state(self, call: str) -> str:
+        """Return what a call that did not end in time waits for."""
+        return open_call_state(await self._client.get(call), self.arguments)
+
+
+def _refusal(approval_id: str, error: GatewayError) -> Refused:
+    """Return why a question cannot be answered; raise any other error."""
+    if error.reason not in list(RefusalReason):
+        raise error
+    return Refused(approval_id=ApprovalId(approval_id), reason=RefusalReason(error.reason), message=str(error))
+
+
+def _question(approval: Approval) -> ShownQuestion:
+    return msgspec.json.decode(msgspec.json.encode(approval), type=ShownQuestion)
+
+
+Inbox: TypeAlias = StoreInbox | ServerInbox
+
+
+class ApprovalSession:
+    """Lists and answers the questions of a store or of a server."""
+
+    def __init__(self, inbox: Inbox, save: str) -> None:
+        """Use an open inbox; rules are added to the place `save`."""
+        self.inbox = inbox
+        self.terminal = Terminal()
+        self._save = save
+
+    async def list_open(self, wanted: QuestionFilter) -> None:
+        """Print the wanted questions, then the open prompts; ask the user if there is one."""
+        store = self.inbox if isinstance(self.inbox, StoreInbox) else None
+        if is_json():
+            async for question in wanted.select(self.inbox, wanted.limit):
+                print_json(document_of(question))
+            for prompt in () if store is None else await store.rt.prompts.list():
+                print_json(prompt_json(prompt))
+            return
+        await self._recover()
+        interactive = self.terminal.is_interactive
+        limit = wanted.limit if interactive else wanted.limit or DEFAULT_LIMIT
+        if (shown := await self._ask_each(wanted.select(self.inbox, limit))) is not None:
+            prompts = 0 if store is None else await ask_open_prompts(store.rt, self.terminal, store.arguments)
+            if not shown and not prompts:
+                (self.terminal.console if interactive else Console()).print("nothing waits for an answer")
+            if store is not None and (waiting := store.waiting_for_tools()) is not None:
+                hint(waiting)
+            if shown and not interactive:
+                self._print_next_commands(shown, is_limit_reached=len(shown) == limit)
+        await self._recover()
+
+    async def _recover(self) -> None:
+        if isinstance(self.inbox, StoreInbox) and not is_json():
+            await self.inbox.recover(self.terminal)
+
+    async def _ask_each(self, questions: AsyncIterator[ShownQuestion]) -> Sequence[ShownQuestion] | None:
+        """Print questions, and ask the user if there is one; return them, or none if the user skips the others."""
         interactive = self.terminal.is_interactive
         console = self.terminal.console if interactive else Console()
-        if not interactive and questions.limit is None:
-            questions = replace(questions, limit=DEFAULT_LIMIT)
-        shown: list[Question] = []
-        async for question in questions.select(self.rt):
+        shown: list[ShownQuestion] = []
+        async for question in questions:
             if shown:
                 console.print()
             shown.append(question)
-            print_question(console, question_json(question))
-            while interactive and parse_timestamp(question.expires_at) > now():
+            print_question(console, question)
+            while interactive and not question.why_not and parse_timestamp(Timestamp(question.expires_at)) > now():
                 answer = await ask_approval(self.terminal, question, can_skip=True)
                 if isinstance(answer, Skipped):
                     if answer.all:
-                        return
+                        return None
                     break
                 if await self._decide(question, answer) != INVALID:
                     break
-        if not await ask_open_prompts(self.rt, self.terminal, self._options.arguments) and not shown:
-            console.print("nothing waits for an answer")
-        await self._print_waiting_for_tools()
-        if shown and not interactive:
-            self._print_next_commands(shown, is_limit_reached=len(shown) == questions.limit)
+        return shown
 
-    async def _print_waiting_for_tools(self) -> None:
-        """Print which calls were answered and wait for a process that has their tools."""
-        with open_journal(str(self._options.existing_file())) as reader:
-            waiting = [call for call in open_calls(reader) if call.owner is not None and call.owner.waits_for_tool]
-        here = set(self.rt.open_calls())
-        stranded = [call for call in waiting if call.facts[0][1].invocation_id not in here]
-        if stranded:
-            names = (tool_name(call.tool_id) for call in stranded)
-            what = "1 other call" if len(stranded) == 1 else f"{len(stranded):,} other calls: each"
-            self.terminal.print_hint(f"{what} {waiting_for_tools(names, self._options.arguments)}")
-
-    def _print_next_commands(self, shown: Sequence[Question], *, is_limit_reached: bool) -> None:
+    def _print_next_commands(self, shown: Sequence[ShownQuestion], *, is_limit_reached: bool) -> None:
         named = ("APR_ID", "DIGEST") if len(shown) > 1 else (shown[0].approval_id, shown_mark(shown[0].shown_digest))
         answer = "answer {} allow --shown {}".format(*named)
-        hints = [f"to answer: {program_name()} approvals {answer}{self._options.arguments}"]
+        hints = [f"to answer: {program_name()} approvals {answer}{self.inbox.arguments}"]
         if is_limit_reached:
-            counting = f"{program_name()} approvals --count{self._options.arguments}"
+            counting = f"{program_name()} approvals --count{self.inbox.arguments}"
             hints.append(f"there may be more: --after APR_ID continues, --tool and --containing filter, {counting}")
-        self.terminal.print_hint("\n" + "\n".join(hints))
+        hint("\n" + "\n".join(hints))
 
-    async def _print_questions(self, questions: QuestionFilter) -> None:
-        """Print the wanted questions, then the open prompts, as JSON Lines."""
-        async for question in questions.select(self.rt):
-            print_json(question_json(question))
-        for prompt in await self.rt.prompts.list():
-            print_json(prompt_json(prompt))
-
-    async def _print_counts(self, questions: QuestionFilter) -> None:
-        """Print how many questions wait, tool by tool, most first."""
-        found: dict[str, ToolBacklog] = {}
-        async for each in questions.all(self.rt):
-            first = ToolBacklog(each.tool_name, 0, each.approval_id, each.asked_at, each.expires_at)
-            backlog = found.setdefault(each.tool_name, first)
-            backlog.waiting += 1
-            backlog.expires_at = min(backlog.expires_at, each.expires_at)
-        ordered = sorted(found.values(), key=lambda backlog: -backlog.waiting)
-        if self._as_json:
-            for backlog in ordered:
-                print_json(asdict(backlog))
-        else:
-            Console(highlight=False).print(_backlog_table(ordered) if ordered else "nothing waits for an answer")
-
-    async def _answer(self, answer: ApprovalAnswer, shown: str | None) -> int:
+    async def answer(self, given: ApprovalAnswer | PromptAnswer, shown: str | None) -> int:
         """Give the answer of the command line; return the exit code.
 
         The approver saw the question in an earlier process, so `shown` says which question that was.
         """
-        question = await self._find_question(answer.approval_id)
-        if question is None:
-            print_error("not_open", f"{answer.approval_id}: {await self._why_not_open(answer.approval_id)}")
-            status = REJECTED
+        if isinstance(given, PromptAnswer):
+            if not isinstance(self.inbox, StoreInbox):
+                raise ConfigError("a server takes no answers to prompts of providers; answer on its machine")
+            chosen = await answer_prompt(self.inbox.rt, given.prompt_id, given.choice)
+            return 0 if chosen else REJECTED
+        question, status = await self._find_question(given.approval_id), REJECTED
+        if isinstance(question, Refused):
+            # Both ids are made of the same characters.
+            call = "inv_" + question.approval_id.partition("_")[2].rpartition("-")[0]
+            command = "approvals" if question.reason is RefusalReason.UNKNOWN else f"show {call}"
+            see = f"see: {program_name()} {command}{self.inbox.arguments}"
+            print_error("not_open", f"{given.approval_id}: {question.message}; {see}")
         elif not was_shown(question.shown_digest, shown):
-            self._print_unseen(question, shown)
-            status = REJECTED
+            if not is_json():
+                print_question(self.terminal.console, question)
+            code = "not_shown" if shown is None else "other_question"
+            print_error(code, f"{question.approval_id}: {unseen_text(question.shown_digest, shown)}")
         else:
-            status = await self._decide(question, answer.answer, answer.suggestion)
+            number, answer = given.suggestion, given.answer
+            if number is not None and isinstance(answer, Allow):
+                answer = question.remember(number, answer.feedback)
+            status = await self._decide(question, answer)
         await self._recover()
         return status
 
-    async def _find_question(self, part: str) -> Question | None:
-        """Return the open question whose id begins or ends with a text, or whose call's id ends with it.
+    async def _find_question(self, part: str) -> ShownQuestion | Refused:
+        """Return the open question whose id begins or ends with a text, or whose call's id ends with it; or why not.
 
         Raises:
             ConfigError: several have such an id.
         """
-        if (exact := await self.rt.approvals.get(part)) is not None:
+        exact = await self.inbox.get(part)
+        if isinstance(exact, ShownQuestion):
             return exact
         wanted = part if part.startswith("apr_") else f"apr_{part}"
         found = [
             each
-            async for each in QuestionFilter().all(self.rt)
+            async for each in self.inbox.questions()
             if each.approval_id.startswith(wanted)
             or any(id_.endswith(part) for id_ in (each.approval_id, each.invocation_id))
         ]
         if len(found) > 1:
             matches = "\n".join(f"  {each.approval_id}  {printable(each.tool_name)}" for each in found[:MAX_MATCHES])
             raise ConfigError(f"several questions have an id like {part!r}; write more of it:\n{matches}")
-        return found[0] if found else None
+        return found[0] if found else exact
 
-    def _print_unseen(self, question: Question, shown: str | None) -> None:
-        """Print the question that an answer is not about, and how to answer it as it is now."""
-        if not self._as_json:
-            print_question(self.terminal.console, question_json(question))
-        code = "not_shown" if shown is None else "other_question"
-        print_error(code, f"{question.approval_id}: {unseen_text(question.shown_digest, shown)}")
-
-    async def _why_not_open(self, approval_id: ApprovalId) -> str:
-        # Both ids are made of the same characters.
-        call = InvocationId("inv_" + approval_id.partition("_")[2].rpartition("-")[0])
-        ended = await self.rt.journal.result(call)
-        if ended is not None:
-            command = f"{program_name()} show {ended.invocation_id}{self._options.journal_arguments}"
-            return f"its call has ended ({ended.status.value}); see: {command}"
-        if await self.rt.journal.invocation(call) is not None:
-            return "it was answered already; the first answer counts"
-        return f"there is no such question; list the open ones: {program_name()} approvals{self._options.arguments}"
-
-    async def _decide(self, question: Question, answer: Answer, remember: int | JsonObject | None = None) -> int:
+    async def _decide(self, question: ShownQuestion, answer: Answer) -> int:
         """Give an answer and print what follows from it; return the exit code."""
-        if isinstance(answer, Remember):
-            answer, remember = Allow(feedback=answer.feedback), answer.rule
-        outcome = await self.rt.approvals.decide(question, answer, by=self._by, remember=remember, save=self._save)
-        if isinstance(outcome, Refused):
-            print_error(outcome.reason.value, f"{question.approval_id}: {outcome.message}")
-            return INVALID if outcome.reason in _INVALID_ANSWERS else REJECTED
-        word = "refused" if isinstance(answer, Deny) else "allowed"
-        if not self._as_json:
-            file = None if remember is None else rule_files(self._options.settings).get(self._save)
+        by = await self.inbox.decide(question, answer, self._save)
+        if isinstance(by, Refused):
+            print_error(by.reason.value, f"{question.approval_id}: {by.message}")
+            return INVALID if by.reason in _INVALID_ANSWERS else REJECTED
+        word, call = "refused" if isinstance(answer, Deny) else "allowed", question.invocation_id
+        if not is_json():
+            file = self.inbox.rule_file(self._save) if isinstance(answer, Remember) else None
             where = "" if file is None else f" and added a rule to {file}"
-            print_text(self.terminal.console, f"{word} {question.approval_id}{where}", "green")
-        call = question.invocation_id
-        result = await self._wait_for_result(call, None if self._tools else RESULT_TIMEOUT_S)
-        if self._as_json:
-            recorded = None if result is None else to_json(result)
-            answered = {"approval_id": question.approval_id, "invocation_id": call, "answer": word}
-            print_json({**answered, "result": recorded})
+            hint(f"{word} {question.approval_id}{where}", "green")
+        result = await self.inbox.result(call)
+        if is_json():
+            answered = {"approval_id": question.approval_id, "invocation_id": call, "answer": word, "by": by}
+            print_json({**answered, "result": None if result is None else to_json(result)})
         elif result is not None:
             print_result(result)
         else:
-            self.terminal.print_hint(await self._how_to_continue(call))
+            hint(f"{await self.inbox.state(call)}\nthen run: {program_name()} show {call}{self.inbox.arguments}")
         return 0
-
-    async def _wait_for_result(self, invocation_id: InvocationId, within_s: float | None) -> ToolResult | None:
-        """Return the call's result, whichever process runs it; none if it does not arrive in time."""
-        self._shown.add(invocation_id)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(within_s):
-                while (result := await self.rt.journal.result(invocation_id)) is None:
-                    await asyncio.sleep(_POLL_S)
-                    await self.rt.recover()
-                return result
-        return None
-
-    async def _how_to_continue(self, invocation_id: InvocationId) -> str:
-        """Return which process continues a call that did not end in time, and the next command."""
-        show = f"  agenttool show {invocation_id}{self._options.journal_arguments}"
-        pending = await self.rt.deferred.get(invocation_id)
-        if pending is not None:
-            server = self.rt.sources.status_of(source_name_in(pending.tool_id))
-            return f"{server_state(server)}, and `{program_name()} serve` receives the result; then run:\n{show}"
-        invocation = await self.rt.journal.invocation(invocation_id)
-        sources = {each.source for each in await self.rt.sources.status()}
-        if invocation is not None and source_name_in(invocation.tool_id) in sources:
-            return f"its process, or `{program_name()} serve` with these settings, continues it; then run:\n{show}"
-        recover = f"  agenttool approvals --from MODULE{self._options.arguments}"
-        return f"its process continues it; if that process is gone, name the module of the tool:\n{recover}"
-
-    async def _recover(self) -> None:
-        """Continue answered calls whose process is gone, and print their results."""
-        if not self._tools or self._as_json:
-            return
-        await self.rt.recover()
-        await asyncio.sleep(_POLL_S)
-        ended = [each for each in self._recovered if await self.rt.journal.result(each) is not None]
-        for invocation_id in sorted({*self.rt.open_calls(), *ended} - self._shown):
-            self.terminal.print_hint(f"recovering {invocation_id}, whose process is gone")
-            if (result := await self._wait_for_result(invocation_id, None)) is not None:
-                print_result(result)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, nullcontext, redirect_stdout, suppress
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -15,6 +16,7 @@ import typer
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from agenttool.adapters.python.source import Tool, load_tools
+from agenttool.cli.chosen_sources import UnconnectedSource, choose_sources, function_sources, source_named
 from agenttool.cli.format import print_json, print_result
 from agenttool.cli.options import (
     ByOption,
@@ -22,9 +24,12 @@ from agenttool.cli.options import (
     StoreOptions,
     ToolsOption,
     UrlOption,
+    argument,
+    option,
+    output_file,
     server_url,
 )
-from agenttool.cli.output import INTERRUPTED, print_text
+from agenttool.cli.output import INTERRUPTED, hint, is_json, print_error
 from agenttool.cli.prompt import (
     Skipped,
     Terminal,
@@ -32,14 +37,16 @@ from agenttool.cli.prompt import (
     ask_prompt,
     print_prompt,
     print_question,
-    question_json,
+    shown_question,
 )
+from agenttool.cli.remote import async_client
 from agenttool.cli.result_files import ResultPayload, read_payloads, write_payloads
-from agenttool.cli.tools import complete_tool_name, require_tools
+from agenttool.cli.tools import complete_tool_name, require_tools, tool_names
+from agenttool.client import json_value, result_of
 from agenttool.codec import parse_object, parse_value, to_json
-from agenttool.config import AUTO
+from agenttool.config import AUTO, Config, load_config
 from agenttool.config.program import program_name
-from agenttool.errors import ConfigError, RecordError
+from agenttool.errors import ConfigError, GatewayError, RecordError
 from agenttool.history.printable import printable
 from agenttool.policy.approvals import Refused
 from agenttool.ports.deferred import Prompt, PromptKind
@@ -62,6 +69,9 @@ from agenttool.schema.compile import compile_schema
 PARKED = 3
 """Exit code: the call waits for an answer, and this process did not wait for it."""
 
+SERVER_POLL_S = 2.0
+"""How long a server waits with its answer about a call that has not ended."""
+
 PROMPT_POLL_S = 0.5
 """How often a provider's prompts are read; another process may have received them."""
 
@@ -72,96 +82,82 @@ _ARGUMENT_PARTS = ("$schema", "$defs", "definitions", "properties")
 def call(  # noqa: PLR0913 -- one for each option of the command
     name: Annotated[
         str,
-        typer.Argument(
-            metavar="TOOL", help="Name of the tool, with or without its namespace", autocompletion=complete_tool_name
-        ),
+        argument("TOOL", "Name of the tool, with or without its namespace", completion=complete_tool_name),
     ],
-    words: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Arguments of the tool")] = None,
+    words: Annotated[list[str] | None, argument("KEY=VALUE", "Arguments of the tool")] = None,
     *,
     places: ToolsOption = None,
-    args: Annotated[str | None, typer.Option(metavar="JSON", help="Arguments as one JSON object")] = None,
-    args_file: Annotated[Path | None, typer.Option(metavar="FILE", help="File with the arguments as JSON")] = None,
+    args: Annotated[str | None, option("--args JSON", "Arguments as one JSON object")] = None,
+    args_file: Annotated[Path | None, option("--args-file FILE", "File with the arguments as JSON")] = None,
     settings: SettingsOption = None,
     store: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Store the call in this file; it can be recovered after a crash")
+        str | None,
+        option(
+            "--store FILE", "Store the call in this file; default: the one in the settings, else the call is not stored"
+        ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write the complete output to this file; several outputs get numbered files"),
+        option("--out FILE", "Write the complete output to this file; several outputs get numbered files"),
     ] = None,
     by: ByOption = None,
     url: UrlOption = None,
     idempotency_key: Annotated[
-        str | None, typer.Option(metavar="KEY", help="Make no second call with the same key; return the first one")
+        str | None, option("--idempotency-key KEY", "Make no second call with the same key; return the first one")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON; never prompt")] = False,
 ) -> None:
     """Call one tool with every check, and ask for approval if needed."""
-    server = server_url(url, **{"from": places}, settings=settings, store=store, out=out, by=by)
-    if server is not None:
-        _call_on(server, name, read_arguments(words or [], args, args_file), idempotency_key, as_json=as_json)
-        return
-    terminal, options = Terminal(), StoreOptions(store, settings)
-    is_durable = options.file is not None
-    with redirect_stdout(sys.stderr) if as_json else nullcontext():  # what a tool prints is not part of its result
+    server = server_url(url, {"from": places, "settings": settings, "store": store}, {"by": by})
+    terminal, options, out = Terminal(), StoreOptions(store, settings), output_file(out)
+    is_durable = server is None and options.file is not None
+    arguments = options.arguments if server is None else f" --url {shlex.quote(server)}"
+    with redirect_stdout(sys.stderr) if is_json() else nullcontext():  # what a tool prints is not part of its result
         request = CommandLineCall(
             name=name,
             arguments=read_arguments(words or [], args, args_file),
             tools=load_tools(places or []),
             options=options,
             is_durable=is_durable,
-            is_interactive=terminal.is_interactive and not as_json,
+            is_interactive=terminal.is_interactive and not is_json(),
             by=by,
             wants_payloads=out is not None,
             idempotency_key=idempotency_key,
         )
-        outcome = asyncio.run(request.run(terminal))
+        outcome = asyncio.run(request.run(terminal) if server is None else request.run_on(server))
     result, is_parked = outcome.result, outcome.is_parked
-    if out is not None and not result.is_error:
+    is_error = result is None or result.is_error is True
+    if out is not None and not is_error:
         for path, payload in write_payloads(outcome.payloads, out, name):
-            terminal.print_hint(f"wrote {path} ({len(payload.data):,} bytes, {payload.media_type})")
-    if as_json:
-        print_json(to_json(result))
-    elif is_parked:
-        print_text(
-            terminal.console,
-            f"{result.invocation_id} waits for an answer: {program_name()} approvals{options.arguments}",
-        )
+            hint(f"wrote {path} ({len(payload.data):,} bytes, {payload.media_type})")
+    if is_json():
+        print_json({"invocation_id": outcome.invocation_id} if result is None else to_json(result))
+    elif is_parked or result is None:
+        waits = f"{outcome.invocation_id} waits for an answer: {program_name()} approvals{arguments}"
+        hint(waits, None)
     else:
-        if out is None or result.is_error:
+        if out is None or is_error:
             print_result(result)
         if outcome.note is not None:
-            print_text(terminal.console, outcome.note, "yellow")
+            hint(outcome.note, "yellow")
         if is_durable:
-            terminal.print_hint(f"{program_name()} show {result.invocation_id}{options.journal_arguments}")
-    if result.is_error:
-        raise typer.Exit(PARKED if is_parked else INTERRUPTED if result.status == "canceled" else 1)
-
-
-def _call_on(server: str, name: str, arguments: "Arguments", idempotency_key: str | None, *, as_json: bool) -> None:
-    """Make a call on a server; approvals are answered elsewhere."""
-    from agenttool.cli.remote import call_tool  # noqa: PLC0415 -- it loads the HTTP client
-
-    invocation_id, result = call_tool(server, name, arguments.for_schema, idempotency_key)
-    if result is None:
-        words = f"{invocation_id} waits for an answer: {program_name()} approvals --url {shlex.quote(server)}"
-        print_json({"invocation_id": invocation_id}) if as_json else print_text(Terminal().console, words)
-        raise typer.Exit(PARKED)
-    print_json(to_json(result)) if as_json else print_result(result)
-    if result.is_error:
-        raise typer.Exit(INTERRUPTED if result.status == "canceled" else 1)
+            hint(f"{program_name()} show {result.invocation_id}{options.arguments}")
+    if is_error:
+        is_canceled = result is not None and result.status == "canceled"
+        raise typer.Exit(PARKED if is_parked else INTERRUPTED if is_canceled else 1)
 
 
 class CallOutcome(NamedTuple):
     """How a call from the command line ended.
 
     Attributes:
+        result: what the caller reads; none if a server has no result yet.
         is_parked: a question is left open for another process.
         note: what a cancellation achieved.
         payloads: what the tool returned, if it is to be written to files.
     """
 
-    result: ToolResult
+    invocation_id: str
+    result: ToolResult | None
     is_parked: bool = False
     note: str | None = None
     payloads: tuple[ResultPayload, ...] = ()
@@ -243,8 +239,10 @@ class CommandLineCall:
     async def run(self, terminal: Terminal) -> CallOutcome:
         """Make the call, and wait for its end or for a question that is left open."""
         approve = "wait" if self.is_interactive or self.is_durable else None
-        config, store = self.options.settings or AUTO, self.options.store
-        async with Runtime.open(config=config, store=store, tools=self.tools, approve=approve) as rt:
+        config, unconnected = self._sources()
+        async with Runtime.open(
+            config=config, store=self.options.store, tools=self.tools, approve=approve, sources=unconnected
+        ) as rt:
             words = (self.name, *(f"{key}={value}" for key, value in self.arguments.words.items()))
             require_tools(rt, self.tools, f"{program_name()} call {shlex.join(words)} --from MODULE")
             surface = await _surface_with(rt, self.name)
@@ -260,13 +258,44 @@ class CommandLineCall:
                 parked.cancel()
             if calling.done():
                 return await self._ended(rt, calling.result())
-        return CallOutcome(await calling, is_parked=True)
+        result = await calling
+        return CallOutcome(result.invocation_id, result, is_parked=True)
+
+    async def run_on(self, server: str) -> CallOutcome:
+        """Make the call on a server, and wait for its end or for a question, which is answered elsewhere.
+
+        Raises:
+            GatewayError: the server refused the call, or did not answer.
+        """
+        async with async_client(server) as client:
+            schema: Json = {}
+            try:
+                schema = json_value((await client.tool(self.name)).input_schema)
+            except GatewayError as error:
+                if error.status != HTTPStatus.NOT_FOUND:  # the call itself explains best what is wrong with the name
+                    raise
+            arguments = self.arguments.for_schema(schema if isinstance(schema, dict) else {})
+            call = await client.start(self.name, arguments, idempotency_key=self.idempotency_key, wait_s=SERVER_POLL_S)
+            while (result := result_of(call)) is None and call.approval_id is None:
+                call = await client.get(call.invocation_id, wait_s=SERVER_POLL_S)
+            payloads: tuple[ResultPayload, ...] = ()
+            if self.wants_payloads and result is not None and not result.is_error:
+                payloads = await read_payloads(lambda ref: client.payload(call.invocation_id, str(ref.digest)), result)
+        return CallOutcome(call.invocation_id, result, is_parked=result is None, payloads=payloads)
+
+    def _sources(self) -> tuple[Config, list[UnconnectedSource]]:
+        """Return the settings with the source of the tool, or with all if it is a function, which may call any tool."""
+        config = load_config(self.options.settings or AUTO)
+        is_given = any(self.name in tool_names(each) for each in self.tools)
+        named = set[str]() if is_given else source_named(config, self.name) - function_sources(config)
+        return choose_sources(config, named or config.sources.keys())
 
     async def _ended(self, rt: Runtime, result: ToolResult) -> CallOutcome:
         invocation = await rt.journal.invocation(result.invocation_id)
         note = None if invocation is None else _cancellation_outcome(invocation)
-        payloads = await read_payloads(rt, result) if self.wants_payloads and not result.is_error else ()
-        return CallOutcome(result, note=note, payloads=payloads)
+        is_wanted = self.wants_payloads and not result.is_error
+        payloads = await read_payloads(rt.journal.payload, result) if is_wanted else ()
+        return CallOutcome(result.invocation_id, result, note=note, payloads=payloads)
 
 
 async def _surface_with(rt: Runtime, name: str) -> ToolSurface:
@@ -293,11 +322,11 @@ def _interrupt_handler(rt: Runtime, terminal: Terminal) -> Callable[[], None]:
         if terminal.is_editor_open:
             return
         if is_canceling:
-            print_text(terminal.console, "\nexited without waiting; the tool may still have been running", "yellow")
+            hint("\nexited without waiting; the tool may still have been running", "yellow")
             os._exit(INTERRUPTED)
         is_canceling = True
         terminal.console.print("\nstopping … [dim](Ctrl-C again exits at once)[/]", style="yellow", highlight=False)
-        rt.cancel_all()
+        rt.calls.interrupt(blocking=True)
 
     return interrupt
 
@@ -351,13 +380,13 @@ class CallMonitor:
 
     async def _follow_events(self) -> None:
         async for _, event in self._rt.journal.events(-1):
-            self._own_calls.update(self._rt.open_calls())
+            self._own_calls.update(self._rt.calls.open_ids())
             if self._request.is_durable and event.invocation_id not in self._own_calls:
                 continue  # another process writes to the same file
             if event.event_type is EventType.PROGRESS:
                 self._print_progress(event)
             elif event.event_type is EventType.CANCEL_FAILED:
-                print_text(self._terminal.console, "this tool cannot be canceled; waiting for its end", "yellow")
+                hint("this tool cannot be canceled; waiting for its end", "yellow")
             elif event.event_type is EventType.PERMISSION_REQUESTED and (event.data or {}).get("prompted"):
                 self._hide_bar()
                 await self._ask_question_of(event)
@@ -365,7 +394,7 @@ class CallMonitor:
     async def _poll_prompts(self) -> None:
         while True:
             await asyncio.sleep(PROMPT_POLL_S)
-            self._own_calls.update(self._rt.open_calls())
+            self._own_calls.update(self._rt.calls.open_ids())
             for prompt in await self._rt.prompts.list():
                 if prompt.invocation_id in self._own_calls and prompt.prompt_id not in self._asked_prompts:
                     self._asked_prompts.add(prompt.prompt_id)
@@ -378,23 +407,24 @@ class CallMonitor:
             self._request.is_interactive and await ask_prompt(self._rt, self._terminal, prompt)
         ):
             arguments = self._request.options.arguments
-            self._terminal.print_hint(f"to answer: {program_name()} approvals answer {prompt.prompt_id} 1{arguments}")
+            hint(f"to answer: {program_name()} approvals answer {prompt.prompt_id} 1{arguments}")
 
     async def _ask_question_of(self, event: ToolEvent) -> None:
         # The ids of a question and of the decision to ask it are made of the same characters.
         suffix = str((event.data or {}).get("decision_id")).partition("_")[2]
         question = await self._rt.approvals.get(ApprovalId(f"apr_{suffix}"))
-        if question is None or question.invocation_id not in self._rt.open_calls():
+        if question is None or question.invocation_id not in self._rt.calls.open_ids():
             return
         while self._request.is_interactive:
-            print_question(self._terminal.console, question_json(question))
-            answer = await ask_approval(self._terminal, question, can_skip=self._request.is_durable)
+            shown = shown_question(question)
+            print_question(self._terminal.console, shown)
+            answer = await ask_approval(self._terminal, shown, can_skip=self._request.is_durable)
             if isinstance(answer, Skipped):
                 break
             outcome = await self._rt.approvals.decide(question, answer, by=self._request.by)
             if not isinstance(outcome, Refused):
                 return
-            self._terminal.print_error(outcome.message)
+            print_error("refused", outcome.message)
         self.parked.set()
 
     def _print_progress(self, event: ToolEvent) -> None:
@@ -402,7 +432,7 @@ class CallMonitor:
         percent, message = data.get("percent"), printable(str(data.get("message") or data.get("step") or ""))
         if not isinstance(percent, int | float) or not self._terminal.console.is_terminal:
             share = f"{percent:3.0f} % " if isinstance(percent, int | float) else ""
-            self._terminal.print_hint(share + message)
+            hint(share + message)
             return
         if self._bar is None:
             message_column = TextColumn("{task.description}", markup=False)

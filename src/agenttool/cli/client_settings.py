@@ -1,20 +1,16 @@
-"""MCP settings of other clients: secrets become credentials, and variables are resolved.
-
-This module does no I/O: it takes texts and a lookup of variables, and returns what `agenttool.toml` would say.
-"""
+"""MCP settings of other clients: secrets become credentials, and variables are resolved."""
 
 import json
 import re
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from itertools import pairwise
 from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
 
-from agenttool.config import ServerSetting
+from agenttool.config import ServerSetting, environment
 from agenttool.config.secret_words import looks_secret, replace_secrets
 from agenttool.errors import ConfigError
 from agenttool.records import Json, JsonObject
@@ -33,11 +29,29 @@ _TRANSPORTS = {
     **dict.fromkeys(("http", "streamable-http", "streamable_http", "streamablehttp", "remote"), "http"),
     "sse": "sse",
 }
-_READ = (
-    *("type", "transport", "command", "args", "env", "envFile", "cwd"),
-    *("url", "serverUrl", "httpUrl", "headers", "disabled", "enabled"),
-)
-"""The members of a server that are imported."""
+_LIMITS = ("timeout_s", "start_timeout_s")
+_LISTS = ("args", "denied_tools", "allowed_tools")
+_READ = ("type", "command", "env", "envFile", "cwd", "url", "headers", "disabled", "enabled", *_LISTS, *_LIMITS)
+"""The members of a server that are imported, as `_common_members` names them."""
+_RENAMED = {
+    "environment": "env",
+    "http_headers": "headers",
+    "transport": "type",
+    **dict.fromkeys(("serverUrl", "httpUrl"), "url"),
+    **dict.fromkeys(("disabledTools", "excludeTools", "disabled_tools"), "denied_tools"),
+    **dict.fromkeys(("includeTools", "enabled_tools"), "allowed_tools"),
+    "tool_timeout_sec": "timeout_s",
+    "startup_timeout_sec": "start_timeout_s",
+}
+"""The names of members that only some clients have, and their names here."""
+_CODEX, _GEMINI, _OPENCODE = "codex", "gemini-cli", "opencode"
+_FOREIGN_REFERENCES = {
+    _GEMINI: re.compile(r"\$(?=([A-Za-z_]\w*))\1(?!\w)"),
+    _OPENCODE: re.compile(r"\{((?:env|file):[^{}\x22]*)\}"),
+}
+"""The other forms in which clients write the reference `${NAME}`."""
+_MILLISECONDS = 1_000
+"""A `timeout` of at least this number is in milliseconds, as most clients write it; a smaller one is in seconds."""
 _AUTH = {
     "auth": "a client that is registered for OAuth",
     "oauth": "settings of OAuth",
@@ -45,12 +59,33 @@ _AUTH = {
 }
 """Members without which a server rejects requests, and that have no equal here."""
 _OWN_PATH = re.compile("/mcp(/|$)")
+_LOOPBACK = re.compile(r"127(\.\d{1,3}){3}")
 _PORTS = {"http": 80, "https": 443}
 _SCHEME = re.compile(r"(?i:(bearer|basic|token|apikey) +)?(.+)", re.DOTALL)
 _URL_SECRET = re.compile(r"(//[^/\s:@]*:)([^/\s@]+)(?=@)|([?&][^=&#]*=)([^&#]+)")
 _REFERENCE = re.compile(r"\$\{([^{}]*)\}")
 _VARIABLE = re.compile(r"(?:env:)?([A-Za-z_]\w*)(?::-(.*))?", re.DOTALL)
 _JSON_PARTS = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/|,(?=(?:\s|//[^\n]*|/\*.*?\*/)*[}\]])', re.DOTALL)
+
+
+_FILES = (
+    ("claude-code", "project", ".mcp.json"),
+    ("claude-code", "home", ".claude.json"),
+    ("claude-desktop", "applications", "Claude/claude_desktop_config.json"),
+    ("cursor", "project", ".cursor/mcp.json"),
+    ("cursor", "home", ".cursor/mcp.json"),
+    ("vscode", "project", ".vscode/mcp.json"),
+    ("vscode", "applications", "Code/User/mcp.json"),
+    (_CODEX, "project", ".codex/config.toml"),
+    (_CODEX, "home", ".codex/config.toml"),
+    (_GEMINI, "project", ".gemini/settings.json"),
+    (_GEMINI, "home", ".gemini/settings.json"),
+    (_OPENCODE, "project", "opencode.json"),
+    (_OPENCODE, "project", "opencode.jsonc"),
+    (_OPENCODE, "home", ".config/opencode/opencode.json"),
+    (_OPENCODE, "home", ".config/opencode/opencode.jsonc"),
+)
+"""The settings files of each client: the folder where it is, and its path there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,44 +101,53 @@ class ClientFile:
     folder: Path | None = None
 
 
-def client_files(home: Path, here: Path, roaming: Path, platform: str) -> tuple[ClientFile, ...]:
+def client_files(here: Path, platform: str) -> tuple[ClientFile, ...]:
     """Return where each client stores its settings, those of the project first; the files may not exist."""
-    folders = {"darwin": home / "Library" / "Application Support", "win32": roaming}
-    own = folders.get(platform, home / ".config")
-    return (
-        ClientFile("claude-code", here / ".mcp.json", here),
-        ClientFile("claude-code", home / ".claude.json"),
-        ClientFile("claude-desktop", own / "Claude" / "claude_desktop_config.json"),
-        ClientFile("cursor", here / ".cursor" / "mcp.json", here),
-        ClientFile("cursor", home / ".cursor" / "mcp.json"),
-        ClientFile("vscode", here / ".vscode" / "mcp.json", here),
-        ClientFile("vscode", own / "Code" / "User" / "mcp.json"),
+    home = Path.home()
+    roaming = Path(environment(["APPDATA"]).get("APPDATA", home / "AppData" / "Roaming"))
+    applications = {"darwin": home / "Library" / "Application Support", "win32": roaming}
+    folders = {"project": here, "home": home, "applications": applications.get(platform, home / ".config")}
+    return tuple(
+        ClientFile(client, folders[base] / path, here if base == "project" else None) for client, base, path in _FILES
     )
 
 
-def named_file(path: Path, home: Path) -> ClientFile:
-    """Return a file that the user names; its name says whether it belongs to a project."""
-    folder = path.parent
-    if path.name == ".mcp.json":
-        return ClientFile("claude-code", path, folder)
-    if path.name == "mcp.json" and folder.name in (".cursor", ".vscode") and folder.parent != home:
-        return ClientFile(folder.name[1:], path, folder.parent)
+def named_file(path: Path, known: tuple[ClientFile, ...]) -> ClientFile:
+    """Return a file that the user names; its name says whether it belongs to a client and to a project."""
+    if (own := next((each for each in known if each.folder is None and each.path == path), None)) is not None:
+        return own
+    for client, base, place in _FILES:
+        if base == "project" and path.match(place):
+            return ClientFile(client, path, path.parents[place.count("/")])
     return ClientFile(NAMED_FILE, path)
 
 
-def read_json(text: str, path: Path) -> JsonObject:
-    """Return the JSON object in a text, which may have comments and commas at the end of lists.
+def read_text(path: Path) -> str:
+    """Return the text of a file that the user or a client names.
 
     Raises:
-        ConfigError: it is not a JSON object.
+        ConfigError: it cannot be read.
     """
-    plain = _JSON_PARTS.sub(
-        lambda found: found[0] if found[0].startswith('"') else "\n" * found[0].count("\n"), text.removeprefix("\ufeff")
-    )
     try:
-        found: object = json.loads(plain)
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise ConfigError(f"{path} cannot be read: {reason}; name another file") from error
+
+
+def _read_content(path: Path) -> JsonObject:
+    """Return the object of a TOML document, or of a JSON text, which may have comments and trailing commas.
+
+    Raises:
+        ConfigError: it is neither, or cannot be read.
+    """
+    text, is_toml = read_text(path), path.suffix == ".toml"
+    plain = _JSON_PARTS.sub(lambda found: found[0] if found[0].startswith('"') else "\n" * found[0].count("\n"), text)
+    try:
+        found: object = tomllib.loads(text) if is_toml else json.loads(plain)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path}: not JSON: {error}; correct it, or name another file") from error
+        form = "TOML" if is_toml else "JSON"
+        raise ConfigError(f"{path}: not {form}: {error}; correct it, or name another file") from error
     if not isinstance(found, dict):
         raise ConfigError(f"{path}: must be a JSON object with mcpServers; name another file")
     return cast("JsonObject", found)
@@ -134,83 +178,106 @@ class ClientServer:
 
 def is_own_url(url: str, gateway: ServerSetting, machine: str) -> bool:
     """Return whether a URL is the MCP endpoint of a gateway on this machine, whose host name is `machine`."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port or _PORTS.get(parts.scheme)
-    except ValueError:  # the port is no number
-        return False
-    host, public = parts.hostname or "", (gateway.url or "").rstrip("/")
+    public = (gateway.url or "").rstrip("/")
     if public and url.startswith(public):
         return _OWN_PATH.match(url.removeprefix(public)) is not None
-    is_here = host in ("localhost", machine.lower(), gateway.host) or host.endswith(".localhost")
-    with suppress(ValueError):  # it is no address
-        is_here = is_here or ip_address(host).is_loopback
-    is_served = port in (ServerSetting().port, gateway.port) and _OWN_PATH.match(parts.path) is not None
-    return is_here and is_served
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme)
+    except ValueError:  # the port is no number
+        return False
+    is_here = host in ("localhost", "::1", machine.lower(), gateway.host) or host.endswith(".localhost")
+    is_here = is_here or _LOOPBACK.fullmatch(host) is not None
+    return is_here and port in (ServerSetting().port, gateway.port) and _OWN_PATH.match(parts.path) is not None
 
 
-def client_servers(
-    content: JsonObject, origin: ClientFile, here: Path, is_own: Callable[[str], bool]
-) -> Iterator[ClientServer]:
-    """Yield the servers in the settings of a client.
+def read_servers(origin: ClientFile, here: Path, is_own: Callable[[str], bool]) -> Iterator[ClientServer]:
+    """Yield the servers in a settings file of a client.
 
     Raises:
-        ConfigError: a file that the user names has no list of servers, or the list is not an object.
+        ConfigError: the file cannot be read; a file that the user names has no list of servers; or a list of servers is
+            not an object.
     """
+    content = _read_content(origin.path)
     nested = _object(content.get("mcp"))
     project = _object(_object(content.get("projects")).get(str(here)))
-    keys = ("mcpServers", "servers", "context_servers")
+    keys = ("mcpServers", "servers", "context_servers", "mcp_servers")
     tables = [each[key] for each in (content, nested, project) for key in keys if key in each]
+    if origin.client == _OPENCODE and nested:
+        tables.append(nested)
     if not tables and origin.client == NAMED_FILE:
         raise ConfigError(f"{origin.path}: has neither mcpServers nor servers; name the file that lists MCP servers")
     if not all(isinstance(each, dict) for each in tables):
         raise ConfigError(f"{origin.path}: the list of servers must be an object of names and servers; correct it")
     listed = [*_objects(content.get("inputs")), *_objects(nested.get("inputs"))]
     inputs = {str(each.get("id")): each for each in listed}
-    disabled = _texts(project.get("disabledMcpServers")) or ()
+    disabled: JsonObject = {key: {"disabled": True} for key in _texts(project.get("disabledMcpServers")) or ()}
     for table in tables:
         for name, members in _object(table).items():
-            reason = "disabled in the client" if name in disabled else None
-            if not isinstance(members, dict):
-                reason, members = "its settings are not an object", {}  # noqa: PLW2901 -- the value is unusable
-            yield ClientServer(name, origin, members, inputs, reason or _reason_to_skip(members, is_own))
+            yield client_server(name, disabled.get(name, members), origin, is_own, inputs)
 
 
-def _reason_to_skip(members: JsonObject, is_own: Callable[[str], bool]) -> str | None:
-    return _unusable(members) or _own_gateway(members, is_own) or _foreign_login(members)
+def client_server(
+    name: str,
+    members: Json,
+    origin: ClientFile,
+    is_own: Callable[[str], bool],
+    inputs: Mapping[str, JsonObject] | None = None,
+) -> ClientServer:
+    """Return one server of a client; `is_own` returns whether a URL is that of this gateway."""
+    if not isinstance(members, dict):
+        return ClientServer(name, origin, {}, {}, "its settings are not an object")
+    common = _common_members(members, origin.client)
+    return ClientServer(name, origin, common, inputs or {}, next(_reasons(common, is_own), None))
 
 
-def _unusable(members: JsonObject) -> str | None:
+def _common_members(members: JsonObject, client: str) -> JsonObject:
+    """Return the settings of a server with the names and units that most clients use."""
+    found: JsonObject = {_RENAMED.get(key, key): value for key, value in members.items()}
+    words = _texts(found.get("command"))
+    if words:
+        found |= {"command": words[0], "args": [*words[1:], *(_texts(found.get("args")) or ())]}
+    for key, scale, limit in (
+        ("timeout", None, "start_timeout_s" if client == _OPENCODE else "timeout_s"),
+        ("startup_timeout_ms", _MILLISECONDS, "start_timeout_s"),
+    ):
+        value = found.get(key)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            found[limit] = float(value) / (scale or (_MILLISECONDS if value >= _MILLISECONDS else 1))
+            del found[key]
+    if variables := _texts(found.pop("env_vars", None)):
+        found["env"] = {**{each: f"${{{each}}}" for each in variables}, **_object(found.get("env"))}
+    headers: JsonObject = {key: f"${{{each}}}" for key, each in _pairs(found.pop("env_http_headers", None)).items()}
+    if isinstance(bearer := found.pop("bearer_token_env_var", None), str):
+        headers["Authorization"] = f"Bearer ${{{bearer}}}"
+    if headers:
+        found["headers"] = {**_object(found.get("headers")), **headers}
+    if client == _GEMINI and "url" in members and "type" not in found:
+        found["type"] = "sse"
+    reference = _FOREIGN_REFERENCES.get(client)
+    return found if reference is None else json.loads(reference.sub(r"${\1}", json.dumps(found, ensure_ascii=False)))
+
+
+def _reasons(members: JsonObject, is_own: Callable[[str], bool]) -> Iterator[str]:
+    """Yield why a server cannot be used here, such as a login that only the client has."""
     if members.get("disabled") is True or members.get("enabled") is False:
-        return "disabled in the client"
-    kind = members.get("type", members.get("transport"))
-    if kind is not None and str(kind).lower() not in _TRANSPORTS:
-        return f"its transport {kind!r} is unknown; stdio, http and sse are known"
-    place = next((key for key in ("command", "url", "serverUrl", "httpUrl") if members.get(key) is not None), None)
-    if place is None or not isinstance(members[place], str):
-        return "it has neither command nor url" if place is None else f"{place} is not a text"
-    for key in ("env", "headers"):
-        if not isinstance(members.get(key) or {}, dict):
-            return f"{key} is not an object"
-    return None if _texts(members.get("args") or []) is not None else "args is not a list of texts"
-
-
-def _own_gateway(members: JsonObject, is_own: Callable[[str], bool]) -> str | None:
-    """Return why an entry that `export-config` made is skipped; None if it is another server."""
-    given = [members.get(key) for key in ("command", "url", "serverUrl", "httpUrl")]
-    words = [str(each) for each in (*given, *(_texts(members.get("args")) or ())) if each is not None]
+        yield "disabled in the client"
+    kind = members.get("type", "stdio")
+    if str(kind).lower() not in _TRANSPORTS:
+        yield f"its transport {kind!r} is unknown; stdio, http and sse are known"
+    places = {key: members[key] for key in ("command", "url") if members.get(key) is not None}
+    if not places:
+        yield "it has neither command nor url"
+    yield from (f"{key} is not a text" for key, each in places.items() if not isinstance(each, str))
+    yield from (f"{key} is not an object" for key in ("env", "headers") if not isinstance(members.get(key) or {}, dict))
+    yield from (f"{key} is not a list of texts" for key in _LISTS if _texts(members.get(key) or []) is None)
+    words = [*map(str, places.values()), *(_texts(members.get("args")) or ())]
     starts_us = ("agenttool", "mcp") in pairwise(Path(each).stem for each in words)
     if starts_us or any(map(is_own, words)):
-        return "it is agenttool itself, which cannot be its own source; import the servers behind it"
-    return None
-
-
-def _foreign_login(members: JsonObject) -> str | None:
-    """Return why a server that the client logs in to is skipped; None if the client needs no login."""
-    name = next((each for each in _AUTH if members.get(each)), None)
-    if name is None:
-        return None
-    return f"it has {_AUTH[name]} ({name}), which is not imported; add the server by hand, with oauth or headers"
+        yield "it is agenttool itself, which cannot be its own source; import the servers behind it"
+    for name, what in _AUTH.items():
+        if members.get(name):
+            yield f"it has {what} ({name}), which is not imported; add the server by hand, with oauth or headers"
 
 
 @dataclass(slots=True)
@@ -218,11 +285,9 @@ class Credentials:
     """The credentials of all servers: each has an environment variable, and a value if it is known.
 
     Attributes:
-        lookup: returns the value of an environment variable.
         names: the credential of each variable, those of the settings file included.
     """
 
-    lookup: Callable[[str], str | None]
     names: dict[str, str] = field(default_factory=dict[str, str])
     values: dict[str, str] = field(default_factory=dict[str, str])
 
@@ -231,7 +296,7 @@ class Credentials:
         if variable not in self.names:
             self.names[variable] = unique_name(variable.lower(), set(self.names.values()))
         name = self.names[variable]
-        value = self.lookup(variable)
+        value = _lookup(variable)
         if value is not None:
             self.values.setdefault(name, value)
         return name
@@ -239,7 +304,7 @@ class Credentials:
     def of_value(self, variable: str, server: str, value: str) -> str:
         """Return the credential of a value; if its variable has another value, a new variable is named."""
         for each in (variable, f"{variable_name(server)}_{variable}"):
-            known = self.values.get(self.names.get(each, ""), self.lookup(each))
+            known = self.values.get(self.names.get(each, ""), _lookup(each))
             if known in (None, value):
                 break
         else:
@@ -249,93 +314,92 @@ class Credentials:
         return name
 
 
-@dataclass(slots=True)
 class ImportedServer:
-    """One server as `agenttool.toml` has it.
+    """One usable server as `agenttool.toml` has it: its texts with references resolved and secrets replaced.
 
     Attributes:
+        members: the settings of the source.
         credentials: the environment variable of each credential that it refers to.
         missing: variables without a value.
         trial_env: values for a trial only, which are too short for credentials.
+        denied: the tools that the client excludes.
+        allowed: the only tools that the client uses; None if it uses all that are not excluded.
     """
 
-    name: str
-    members: JsonObject
-    credentials: dict[str, str]
-    missing: list[str]
-    trial_env: dict[str, str]
+    def __init__(self, given: ClientServer, name: str, known: Credentials) -> None:
+        """Translate the settings of a client.
 
-
-def import_server(
-    given: ClientServer, name: str, credentials: Credentials, files: Callable[[Path], str], home: Path
-) -> ImportedServer:
-    """Return a usable server of a client as settings of ours.
-
-    Raises:
-        ConfigError: it refers to something that only the client has.
-    """
-    return _Translation(given, name, credentials, home).server(files)
-
-
-class _Translation:
-    """The texts of one server, with references and secrets replaced."""
-
-    def __init__(self, given: ClientServer, name: str, credentials: Credentials, home: Path) -> None:
+        Raises:
+            ConfigError: they refer to something that only the client has.
+        """
         self._given = given
-        self._name = name
-        self._credentials = credentials
-        self._home = home
-        self._used: dict[str, str] = {}
-        self._missing: list[str] = []
+        self._known = known
+        self.name = name
+        self.credentials: dict[str, str] = {}
+        self.missing: list[str] = []
+        self.trial_env: dict[str, str] = {}
+        members = given.members
+        self.members = self._program(members) if "command" in members else self._address(members)
+        self.members |= {key: members[key] for key in _LIMITS if key in members}
+        self.denied = _texts(members.get("denied_tools")) or ()
+        self.allowed = _texts(members.get("allowed_tools"))
+        if self.allowed is not None:
+            self.members["new_tools"] = "review"  # a tool that the server adds later is not one of these either
 
-    def server(self, files: Callable[[Path], str]) -> ImportedServer:
-        given = self._given.members
-        kind = _TRANSPORTS[str(given.get("type", given.get("transport", "stdio"))).lower()]
-        trial_env: dict[str, str] = {}
+    @property
+    def deny_rule(self) -> JsonObject:
+        """The rule that denies the tools that the client does not use."""
+        return {
+            "behavior": "deny",
+            "namespace": self.name,
+            "operation": [*self.denied],
+            "because": "the client from which the server was imported does not use this tool",
+            "optional": True,
+        }
+
+    def _program(self, given: JsonObject) -> JsonObject:
+        members: JsonObject = {"command": self._text("command", str(given["command"]))}
+        if given.get("args"):
+            members["args"] = [*replace_secrets(_texts(given["args"]) or (), self._secret)]
+        members |= self._environment(self._file_variables() | _pairs(given.get("env")))
+        folder = given.get("cwd") or self._given.origin.folder
+        return members if folder is None else {**members, "cwd": self._text("cwd", str(folder))}
+
+    def _address(self, given: JsonObject) -> JsonObject:
         members: JsonObject = {}
-        if isinstance(given.get("command"), str):
-            members["command"] = self._text("command", str(given["command"]))
-            if given.get("args"):
-                members["args"] = [*replace_secrets(_texts(given["args"]) or (), self._secret)]
-            members |= self._environment(self._file_variables(files) | _pairs(given.get("env")), trial_env)
-            folder = given.get("cwd") or self._given.origin.folder
-            if folder is not None:
-                members["cwd"] = self._text("cwd", str(folder))
-        else:
-            url = next(str(given[key]) for key in ("url", "serverUrl", "httpUrl") if isinstance(given.get(key), str))
+        if isinstance(url := given.get("url"), str):
             members["url"] = self._url(url)
-            if kind == "sse" or ("type" not in given and url.partition("?")[0].rstrip("/").endswith("/sse")):
+            ends_so = "type" not in given and url.partition("?")[0].rstrip("/").endswith("/sse")
+            if ends_so or _TRANSPORTS[str(given.get("type", "http")).lower()] == "sse":
                 members["transport"] = "sse"
-            headers = {key: self._secret(key, text) for key, text in _pairs(given.get("headers")).items()}
-            if headers:
-                members["headers"] = cast("JsonObject", headers)
-        return ImportedServer(self._name, members, self._used, self._missing, trial_env)
+        headers: JsonObject = {key: self._secret(key, text) for key, text in _pairs(given.get("headers")).items()}
+        return {**members, "headers": headers} if headers else members
 
-    def _environment(self, given: Mapping[str, str], trial_env: dict[str, str]) -> JsonObject:
+    def _environment(self, given: Mapping[str, str]) -> JsonObject:
         env: JsonObject = {}
         passed: list[Json] = []
         for key, text in given.items():
             is_own = text in (f"${{{key}}}", f"${{env:{key}}}")
-            value = self._credentials.lookup(key) if is_own else text
+            value = _lookup(key) if is_own else text
             is_secret = looks_secret(key, value or "")
             is_short = value is not None and len(value) < MIN_CREDENTIAL_CHARS
             if is_own and value is not None and (is_short or not is_secret):
                 passed.append(key)
             elif value and not is_own and is_secret and is_short and "${" not in text:
                 passed.append(key)
-                trial_env[key] = value
+                self.trial_env[key] = value
             else:
                 env[key] = self._secret(key, text, variable=key)
         return {**({"env": env} if env else {}), **({"pass_env": passed} if passed else {})}
 
-    def _file_variables(self, files: Callable[[Path], str]) -> dict[str, str]:
+    def _file_variables(self) -> dict[str, str]:
         """Return the variables of the file that `envFile` names."""
         named = self._given.members.get("envFile")
         if not isinstance(named, str):
             return {}
-        path = (self._given.origin.folder or self._home) / self._text("envFile", named)
+        path = (self._given.origin.folder or Path.home()) / self._text("envFile", named)
         found: dict[str, str] = {}
-        for line in files(path).splitlines():
+        for line in read_text(path).splitlines():
             key, is_pair, value = line.strip().removeprefix("export ").partition("=")
             if is_pair and not key.startswith("#"):
                 found[key.strip()] = value.strip().strip("\"'")
@@ -366,13 +430,17 @@ class _Translation:
         return prefix + self._credential_of(key, text[len(prefix) :], variable)
 
     def _credential_of(self, key: str, value: str, variable: str | None = None) -> str:
-        wanted = variable or f"{variable_name(self._name)}_{variable_name(key)}"
-        return self._refer(self._credentials.of_value(wanted, self._name, value))
+        wanted = variable or f"{variable_name(self.name)}_{variable_name(key)}"
+        return self._refer(self._known.of_value(wanted, self.name, value))
 
     def _refer(self, name: str) -> str:
-        variables = {credential: variable for variable, credential in self._credentials.names.items()}
-        self._used[name] = variables[name]
+        variables = {credential: variable for variable, credential in self._known.names.items()}
+        self.credentials[name] = variables[name]
         return f"${{credentials.{name}}}"
+
+    def refer(self, variable: str) -> str:
+        """Return a reference to the credential that is read from a variable."""
+        return self._refer(self._known.of_variable(variable))
 
     def _text(self, key: str, text: str) -> str:
         return _REFERENCE.sub(lambda found: self._resolved(key, found[0], found[1]), text)
@@ -382,7 +450,7 @@ class _Translation:
         if reference.startswith("credentials.") and self._given.origin.client == COMMAND_LINE:
             return whole  # a file must not name the credentials of the user
         folder = self._given.origin.folder
-        places = {"userHome": str(self._home), "pathSeparator": "/", "/": "/"}
+        places = {"userHome": str(Path.home()), "pathSeparator": "/", "/": "/"}
         if folder is not None:
             places |= {"workspaceFolder": str(folder), "workspaceFolderBasename": folder.name}
         if reference in places:
@@ -402,16 +470,20 @@ class _Translation:
         return self._variable(key, found[1], found[2], is_secret=looks_secret(key, "") or looks_secret(found[1], ""))
 
     def _variable(self, key: str, variable: str, default: str | None, *, is_secret: bool) -> str:
-        value = self._credentials.lookup(variable)
+        value = _lookup(variable)
         if value is None and default is not None:
             return self._credential_of(key, default) if looks_secret(key, default) else default
         if value is None:
-            self._missing.append(variable)
+            self.missing.append(variable)
         elif not is_secret and not looks_secret(variable, value):
             return value
         if key in ("command", "cwd", "envFile"):
             raise ConfigError(f"the variable {variable} in {key} has no value that can be written; set it")
-        return self._refer(self._credentials.of_variable(variable))
+        return self.refer(variable)
+
+
+def _lookup(variable: str) -> str | None:
+    return environment([variable]).get(variable)
 
 
 def variable_name(text: str) -> str:
@@ -443,12 +515,8 @@ def _objects(value: Json | None) -> list[JsonObject]:
 
 def _pairs(value: Json | None) -> dict[str, str]:
     """Return the texts by name; clients pass numbers and booleans as texts."""
-    words = {True: "true", False: "false"}
-    return {
-        key: words[each] if isinstance(each, bool) else str(each)
-        for key, each in _object(value).items()
-        if each is not None
-    }
+    given = {key: each for key, each in _object(value).items() if each is not None}
+    return {key: each if isinstance(each, str) else json.dumps(each) for key, each in given.items()}
 
 
 def _texts(value: Json | None) -> tuple[str, ...] | None:

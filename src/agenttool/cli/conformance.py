@@ -1,16 +1,16 @@
 """`agenttool conformance`: the requirements of both standards, and which of them a test run proves."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agenttool.cli.output import fail, print_text
+from agenttool.cli.options import argument, option
+from agenttool.cli.output import fail, figures, fixed, is_json, plain_table, print_blocks, print_text
 from agenttool.conformance.coverage import (
     AreaCoverage,
     Coverage,
@@ -34,18 +34,17 @@ BAR_CELLS = 6
 def conformance(
     report: Annotated[
         Path | None,
-        typer.Argument(metavar="REPORT.json", help="A report that `make conformance` wrote", show_default=False),
+        argument("REPORT.json", "A report that `make conformance` wrote"),
     ] = None,
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else")] = False,
-    area: Annotated[str | None, typer.Option(metavar="AREA", help="Only this area, such as PERM or OAUTH")] = None,
-    missing: Annotated[bool, typer.Option("--missing", help="List the requirements that no test proves")] = False,
+    area: Annotated[str | None, option("--area AREA", "Only this area, such as PERM or OAUTH")] = None,
+    missing: Annotated[bool, option("--missing", "List the requirements that no test proves")] = False,
 ) -> None:
     """Show which requirements of the standards a passing test proves."""
     areas = load_areas() if area is None else (_area(area),)
     coverage = measure_coverage(areas, {}) if report is None else _read_coverage(report)
     chosen = msgspec.structs.replace(coverage, areas=tuple(each for each in coverage.areas if each.area in areas))
-    if as_json:
+    if is_json():
         ledger: dict[str, object] = {"requirements": [each.requirement for each in chosen.findings]}
         document = ledger if report is None else report_of(chosen, only_missing=missing)
         typer.echo(encode_document(document), nl=False)
@@ -75,33 +74,26 @@ def _read_coverage(path: Path) -> Coverage:
 
 def _print_tables(coverage: Coverage, *, has_run: bool, missing: bool) -> None:
     """Print a table for each standard, then the unproved requirements; without a test run none is proved."""
-    console = Console()
     for standard in Standard:
         found = [each for each in coverage.areas if each.area.standard is standard]
         if found:
-            console.print(_coverage_table(standard, found, has_run=has_run), "")
+            title = Text(standard.full_name, style="bold italic")
+            print_blocks([title, _coverage_table(found, has_run=has_run), ""])
     if missing:
-        console.print(_missing_table(finding for finding in coverage.findings if not finding.is_covered), "")
+        missing_rows = (_missing_row(each) for each in coverage.findings if not each.is_covered)
+        print_blocks([plain_table("requirement", fixed("level"), "sentence", rows=missing_rows), ""])
     if not has_run:
-        print_text(console, "No test run was given, so no requirement is shown as proved.")
-        print_text(console, "Run `make conformance`, then `agenttool conformance build/conformance.json`.")
+        print_text("No test run was given, so no requirement is shown as proved.")
+        print_text("Run `make conformance`, then `agenttool conformance build/conformance.json`.")
 
 
-def _coverage_table(standard: Standard, areas: Sequence[AreaCoverage], *, has_run: bool) -> Table:
+def _coverage_table(areas: Sequence[AreaCoverage], *, has_run: bool) -> Table:
     """Return how many requirements of each area, and of all, are proved; without a run, how many there are."""
-    table = Table(title=standard.full_name, title_justify="left", title_style="bold", box=None, pad_edge=False)
-    table.add_column("area", style="cyan", no_wrap=True)
-    table.add_column("", no_wrap=True, overflow="ellipsis", max_width=28)
-    for obligation in Obligation:
-        table.add_column(obligation.value, justify="right", no_wrap=True)
-    if has_run:
-        table.add_column("proved", no_wrap=True)
-    for area in areas:
-        table.add_row(area.area.name, Text(area.area.title), *_cells(area.findings, has_run=has_run))
-    table.add_section()
     every = [finding for area in areas for finding in area.findings]
-    table.add_row("all", "", *_cells(every, has_run=has_run), style="bold")
-    return table
+    groups = [*((each.area.name, each.area.title, each.findings) for each in areas), ("all", "", every)]
+    columns = (fixed("area", "cyan"), "", *(figures(each.value) for each in Obligation))
+    rows = ((name, title, *_cells(found, has_run=has_run)) for name, title, found in groups)
+    return plain_table(*columns, *([fixed("proved")] if has_run else []), rows=rows)
 
 
 def _cells(findings: Sequence[RequirementProof], *, has_run: bool) -> Iterator[Text]:
@@ -121,27 +113,20 @@ def _cells(findings: Sequence[RequirementProof], *, has_run: bool) -> Iterator[T
         yield bar.append("·" * (BAR_CELLS - filled), style="dim").append(f"{percent:4}%")
 
 
-def _missing_table(findings: Iterable[RequirementProof]) -> Table:
-    """Return each requirement that is not proved, with its sentence and the tests that failed to prove it."""
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1))
-    table.add_column(style="cyan", no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column()
-    for finding in findings:
-        requirement = finding.requirement
-        sentence = Text(requirement.sentence)
-        for proof in finding.proofs:
-            if proof.outcome is not ProofOutcome.PASSED:
-                sentence.append(f"\n{proof.outcome.value}: {proof.test}", style="yellow")
-        table.add_row(requirement.id, requirement.level.value, sentence)
-    return table
+def _missing_row(finding: RequirementProof) -> tuple[str, str, Text]:
+    """Return a requirement that is not proved, with its sentence and the tests that failed to prove it."""
+    requirement = finding.requirement
+    sentence = Text(requirement.sentence)
+    for proof in finding.proofs:
+        if proof.outcome is not ProofOutcome.PASSED:
+            sentence.append(f"\n{proof.outcome.value}: {proof.test}", style="yellow")
+    return requirement.id, requirement.level.value, sentence
 
 
 def _print_faults(coverage: Coverage) -> None:
     """Print what makes the report unsound: failed tests, and unknown requirement ids."""
-    console = Console()
     for test in coverage.failed_tests:
-        print_text(console, f"failed: {test}", "red")
+        print_text(f"failed: {test}", "red")
     for mark in coverage.unknown:
         tests = ", ".join(proof.test for proof in mark.tests)
-        print_text(console, f"unknown requirement {mark.id!r}, named by {tests}", "red")
+        print_text(f"unknown requirement {mark.id!r}, named by {tests}", "red")

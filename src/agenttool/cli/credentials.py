@@ -8,8 +8,8 @@ import typer
 from agenttool.assemble.credentials import make_credentials
 from agenttool.assemble.settings import read_settings
 from agenttool.cli.format import print_rows
-from agenttool.cli.options import SETTINGS_FILE, JsonOption, SettingsOption
-from agenttool.cli.output import escape_markup, plain_table
+from agenttool.cli.options import SETTINGS_FILE, SettingsOption, argument, option
+from agenttool.cli.output import plain_table
 from agenttool.config import AUTO
 from agenttool.config.table import suggestion
 from agenttool.errors import ConfigError, CredentialMissing
@@ -20,14 +20,13 @@ UNAVAILABLE = 1
 
 
 def credentials(
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Only these credentials")] = None,
+    names: Annotated[list[str] | None, argument("NAME", "Only these credentials")] = None,
     *,
-    check: Annotated[bool, typer.Option("--check", help="Fetch each one now; exit code 1 if one is missing")] = False,
+    check: Annotated[bool, option("--check", "Fetch each one now; exit code 1 if one is missing")] = False,
     actor: Annotated[
-        str | None, typer.Option(metavar="ACTOR", help="Fetch them as for a call of this actor, such as user:ada")
+        str | None, option("--actor ACTOR", "Fetch them as for a call of this actor, such as user:ada")
     ] = None,
     settings: SettingsOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """List the credentials, and which of them are missing.
 
@@ -39,9 +38,9 @@ def credentials(
             raise ConfigError(f"no credential is called {name!r}; {suggestion(name, known) if known else 'add it'}")
     found = asyncio.run(_states([known[name] for name in names or known], actor, check=check))
     good = "fetched" if check else "available"
-    cells = (map(escape_markup, (str(row["name"]), _source_text(row), str(row.get("reason", good)))) for row in found)
+    cells = ((str(row["name"]), _source_text(row), str(row.get("reason", good))) for row in found)
     empty = f"there are no credentials; add [credentials.NAME] to {SETTINGS_FILE}"
-    print_rows(found, [plain_table("credential", "source", "state", rows=cells)], as_json=as_json, empty=empty)
+    print_rows(found, [plain_table("credential", "source", "state", rows=cells)], empty=empty)
     if check and any("reason" in row for row in found):
         raise typer.Exit(UNAVAILABLE)
 

@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from agenttool.cli.client_settings import client_files
-from agenttool.cli.options import SettingsOption, StoreOption, ToolsOption
-from agenttool.cli.output import hint
-from agenttool.config import AUTO, environment, load_config
+from agenttool.cli.options import SettingsOption, StoreOption, ToolsOption, argument, option
+from agenttool.cli.output import hint, is_json
+from agenttool.config import AUTO, load_config
 from agenttool.records import Json, JsonObject
 
 
@@ -35,22 +35,19 @@ _TOKEN = {
 
 
 def export_config(  # noqa: PLR0913 -- one for each option of the command
-    client: Annotated[ConfiguredClient, typer.Argument(help="The client; `file` is a plain mcpServers file")],
+    client: Annotated[ConfiguredClient, argument("", "The client; `file` is a plain mcpServers file")],
     *,
-    name: Annotated[str, typer.Option(metavar="NAME", help="The name of the server in the client")] = "agenttool",
-    url: Annotated[
-        str | None, typer.Option(metavar="URL", help="Use a running gateway, such as http://127.0.0.1:8000/mcp")
-    ] = None,
+    name: Annotated[str, option("--name NAME", "The name of the server in the client")] = "agenttool",
+    url: Annotated[str | None, option("--url URL", "Use a running gateway, such as http://127.0.0.1:8000/mcp")] = None,
     token_env: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The variable that has the bearer token for the URL")
+        str | None, option("--token-env NAME", "The variable that has the bearer token for the URL")
     ] = None,
     profile: Annotated[
-        str, typer.Option(metavar="NAME", help="Use the tools of the table [mcp.NAME] in the settings of the gateway")
+        str, option("--profile NAME", "Use the tools of the table [mcp.NAME] in the settings of the gateway")
     ] = "",
     store: StoreOption = None,
     places: ToolsOption = None,
     settings: SettingsOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the settings only, without where they belong")] = False,
 ) -> None:
     """Print the settings with which an MCP client uses this gateway.
 
@@ -71,7 +68,7 @@ def export_config(  # noqa: PLR0913 -- one for each option of the command
         entry = _address(client, f"{url.rstrip('/')}/{profile}" if profile else url, token_env)
     key = "servers" if client is ConfiguredClient.VSCODE else "mcpServers"
     typer.echo(json.dumps({key: {name: entry}}, indent=2, ensure_ascii=False))
-    if not as_json:
+    if not is_json():
         hint(_place(client, here))
 
 
@@ -79,8 +76,8 @@ def _program(here: Path, options: Iterable[tuple[str, str | Path | None]]) -> Js
     """Return the entry of a client that starts `agenttool mcp`; clients start programs in a folder of their own."""
     script = Path(sys.executable).with_name("agenttool")
     args: list[Json] = [*(() if script.is_file() else ("-m", "agenttool")), "mcp", "--directory", str(here)]
-    for option, value in options:
-        args += [option, str(value)] if value is not None else []
+    for name, value in options:
+        args += [name, str(value)] if value is not None else []
     return {"command": str(script) if script.is_file() else sys.executable, "args": args}
 
 
@@ -98,7 +95,5 @@ def _address(client: ConfiguredClient, url: str, token_env: str | None) -> JsonO
 
 
 def _place(client: ConfiguredClient, here: Path) -> str:
-    home = Path.home()
-    roaming = Path(environment(["APPDATA"]).get("APPDATA", home / "AppData" / "Roaming"))
-    files = [str(each.path) for each in client_files(home, here, roaming, sys.platform) if each.client == client]
+    files = [str(each.path) for each in client_files(here, sys.platform) if each.client == client]
     return f"add this to {' or '.join(files)}" if files else "add this to the settings of the client"

@@ -4,13 +4,14 @@ import json
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
+import msgspec
 import typer
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.highlighter import JSONHighlighter
 from rich.text import Text
 
-from agenttool.cli.output import hint, print_blocks, print_text, terminal_json
-from agenttool.codec import json_bytes, to_json
+from agenttool.cli.output import hint, is_json, print_blocks, print_text, terminal_json
+from agenttool.codec import json_bytes, parse_object, to_json
 from agenttool.errors import RecordError
 from agenttool.history.printable import printable
 from agenttool.records import Json, JsonObject, ToolResult
@@ -31,18 +32,23 @@ _DURATIONS = (("h", 3600 * 10**9), ("min", 60 * 10**9), ("s", 10**9), ("ms", 10*
 
 
 def print_json(value: JsonObject) -> None:
-    """Print a JSON object on one line of the standard output."""
-    typer.echo(terminal_json(json_bytes(value).decode()))
+    """Print a JSON object on one line of the standard output, if that is JSON; text is not printed then."""
+    if is_json():
+        typer.echo(terminal_json(json_bytes(value).decode()))
 
 
-def print_rows(documents: Sequence[JsonObject], blocks: Iterable[RenderableType], *, as_json: bool, empty: str) -> None:
+def document_of(message: msgspec.Struct) -> JsonObject:
+    """Return a message of the HTTP API as JSON."""
+    return parse_object(msgspec.json.encode(message))
+
+
+def print_rows(documents: Sequence[JsonObject], blocks: Iterable[RenderableType], *, empty: str) -> None:
     """Print a list: as JSON Lines, or as blocks of text; without entries, the hint `empty`."""
-    if as_json:
-        for each in documents:
-            print_json(each)
-    elif documents:
+    for each in documents:
+        print_json(each)
+    if documents:
         print_blocks(blocks)
-    else:
+    elif not is_json():
         hint(empty)
 
 
@@ -99,7 +105,5 @@ def rough_duration(seconds: float) -> str:
 
 def print_result(result: ToolResult) -> None:
     """Print what a model reads of a result."""
-    console = Console()
     for item in result.model_facing_content or ():
-        text = printable(item.text, keep="\n\t") if item.text is not None else str(to_json(item))
-        print_text(console, text, "red" if result.is_error else None)
+        print_text(str(to_json(item)) if item.text is None else item.text, "red" if result.is_error else None)

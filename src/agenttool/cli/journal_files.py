@@ -6,28 +6,28 @@ import secrets
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, BinaryIO, cast
 
-import typer
-
 from agenttool.cli.format import print_json
 from agenttool.cli.options import (
-    JsonOption,
     StoreOption,
     StoreOptions,
+    argument,
     open_existing_store,
-    open_journal,
-    payload_location,
+    option,
+    output_file,
 )
-from agenttool.cli.output import terminal_json
+from agenttool.cli.output import print_text, terminal_json
 from agenttool.codec import to_json, write
 from agenttool.errors import ConfigError, StoreError
 from agenttool.history.recorded_call import walk_journal
 from agenttool.journal.projection import events_of, invocation_of, records_of
 from agenttool.journal.steps import STEPS
 from agenttool.ports.stores import DurableLog
-from agenttool.records import Record
+from agenttool.records import JsonObject, Record
+from agenttool.stores.location import payload_folder
 from agenttool.stores.payloads import copy_folder
 from agenttool.stores.sqlite.reader import SqliteReader
 
@@ -36,16 +36,16 @@ DAY_NS = 24 * 3600 * 10**9
 
 def export(
     *,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="File to write; default: standard output")] = None,
+    out: Annotated[Path | None, option("--out FILE", "File to write; default: standard output")] = None,
     store: StoreOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="No effect: the output is always JSON Lines")] = False,
 ) -> None:
     """Write every record of the journal as JSON Lines.
 
     It writes the state of one moment: events, surfaces, calls, and the records of each call. Memory use does not
     grow with the journal. The journal has no tool declarations. Check the output with `agenttool validate`.
     """
-    with open_journal(store) as reader, reader.at_one_moment():
+    out = output_file(out)
+    with StoreOptions(store).open_journal() as reader, reader.at_one_moment():
         if out is None and cast("object", sys.stdout) is None:
             raise StoreError("the standard output is closed; leave it open, or name a file with --out")
         if out is None:
@@ -84,66 +84,92 @@ def _write_file(reader: SqliteReader, out: Path) -> None:
 
 
 def backup(
-    target: Annotated[Path, typer.Argument(metavar="TARGET", help="A file that does not exist yet")],
+    target: Annotated[Path, argument("TARGET", "A file that does not exist yet")],
     *,
     store: StoreOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Copy the journal while other processes write to it.
 
     The copy is verified, and appears complete or not at all. It holds the raw inputs
     of open calls, and only its owner can read it. Payloads in a folder are copied to
     a folder beside the copy; copy an object store with its own tools.
+
+    Each tenant of a server has a file of its own. The files of all tenants are copied
+    with that of the default tenant: agenttool.acme.db to TARGET with .acme in its
+    name. To copy that of one tenant alone, name it with --store.
     """
-    with open_journal(store) as reader:
-        folder, stored = Path(payload_location(store, reader.path)), 0
+    from agenttool.server.tenants import other_stores, tenant_store  # noqa: PLC0415 -- it is slow to load
 
-        def copy_payloads() -> None:
-            nonlocal stored
-            stored = copy_folder(folder, target.with_name(f"{target.name}-payloads")) if folder.is_dir() else 0
+    copies: dict[str, JsonObject] = {}
+    options = StoreOptions(store)
+    with options.open_journal() as reader, ExitStack() as unless_complete:
+        copy = _copied(reader, Path(options.payload_location(reader.path)), target)
+        unless_complete.callback(target.unlink)
+        for tenant, file in other_stores(reader).items():
+            place = tenant_store(target, tenant)
+            with SqliteReader.open(file, steps=STEPS) as other:
+                copies[tenant] = _copied(other, payload_folder(file), place)
+            unless_complete.callback(place.unlink)
+        unless_complete.pop_all()
+    print_json({**copy, "tenants": {**copies}})
+    for tenant, each in (("", copy), *copies.items()):
+        print_text(_copy_line(each, tenant))
 
-        reader.backup(target, beforehand=copy_payloads)
-        with SqliteReader.open(target, steps=STEPS) as copy:
-            head, size = copy.head(), target.stat().st_size
-    if as_json:
-        print_json({"target": str(target), "bytes": size, "payloads": stored, "head": to_json(head)})
-    else:
-        payloads = f", {stored:,} payloads" if stored else ""
-        typer.echo(f"copied {reader.path} to {target}: {size:,} bytes{payloads}, up to position {head.position}")
+
+def _copied(reader: SqliteReader, folder: Path, target: Path) -> JsonObject:
+    """Copy a journal and its payloads, and return what was copied."""
+    stored = 0
+
+    def copy_payloads() -> None:
+        nonlocal stored
+        stored = copy_folder(folder, target.with_name(f"{target.name}-payloads")) if folder.is_dir() else 0
+
+    reader.backup(target, beforehand=copy_payloads)
+    with SqliteReader.open(target, steps=STEPS) as copy:
+        head = to_json(copy.head())
+    size = target.stat().st_size
+    return {"source": str(reader.path), "target": str(target), "bytes": size, "payloads": stored, "head": head}
+
+
+def _copy_line(copy: JsonObject, tenant: str) -> str:
+    source = f"{copy['source']} of the tenant {tenant}" if tenant else copy["source"]
+    size = f"{copy['bytes']:,} bytes" + (f", {copy['payloads']:,} payloads" if copy["payloads"] else "")
+    return f"copied {source} to {copy['target']}: {size}, up to position {cast('JsonObject', copy['head'])['position']}"
 
 
 def retain(
     *,
-    payloads: Annotated[float | None, typer.Option(metavar="DAYS", min=0, help="Delete older payloads")] = None,
-    journal: Annotated[float | None, typer.Option(metavar="DAYS", min=0, help="Delete older facts")] = None,
+    payloads: Annotated[float | None, option("--payloads DAYS", "Delete older payloads", low=0)] = None,
+    journal: Annotated[float | None, option("--journal DAYS", "Delete older facts", low=0)] = None,
     store: StoreOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Delete payloads and facts that are older than a number of days.
 
     The defaults are `payload_days` and `journal_days` in [store] of agenttool.toml.
     Without an option and a default, nothing is deleted. A result whose payload was
     deleted still has its size and digest. Facts are deleted from the oldest on, up
-    to the first fact of an open call; `agenttool verify` starts after them.
+    to the first fact of an open call; `agenttool verify` starts after them. Then the
+    file shrinks, while other processes use it.
     """
-    setting = StoreOptions(store).setting
+    options = StoreOptions(store)
+    setting = options.setting
     if setting is not None:
         payloads = setting.payload_days if payloads is None else payloads
         journal = setting.journal_days if journal is None else journal
     if payloads is None and journal is None:
         raise ConfigError("no retention is given; use --payloads DAYS, --journal DAYS, or both")
-    deleted, anchor = asyncio.run(_delete_expired(store, payloads, journal))
-    if as_json:
-        print_json({"payloads": deleted, "facts_up_to": anchor})
-    else:
-        facts = f"facts up to position {anchor} are deleted" if anchor else "no facts are deleted"
-        typer.echo(f"deleted {deleted:,} {'payload' if deleted == 1 else 'payloads'}; {facts}")
+    deleted, anchor = asyncio.run(_delete_expired(options, payloads, journal))
+    print_json({"payloads": deleted, "facts_up_to": anchor})
+    facts = f"facts up to position {anchor} are deleted" if anchor else "no facts are deleted"
+    print_text(f"deleted {deleted:,} {'payload' if deleted == 1 else 'payloads'}; {facts}")
 
 
-async def _delete_expired(store: str | None, payload_days: float | None, journal_days: float | None) -> tuple[int, int]:
+async def _delete_expired(
+    options: StoreOptions, payload_days: float | None, journal_days: float | None
+) -> tuple[int, int]:
     """Return how many payloads were deleted, and the position up to which facts are deleted."""
     now_ns, deleted, position = time.time_ns(), 0, 0
-    async with open_existing_store(store) as parts:
+    async with open_existing_store(options) as parts:
         log: DurableLog = parts.log  # pyright: ignore[reportAssignmentType] -- the log of a file is durable
         if payload_days is not None:
             deleted = await parts.payloads.expire(now_ns - round(payload_days * DAY_NS))

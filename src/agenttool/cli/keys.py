@@ -7,16 +7,14 @@ from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
-from rich.text import Text
 
 from agenttool.cli.format import print_json, print_rows, utc
-from agenttool.cli.options import JsonOption, SettingsOption, StoreOption, StoreOptions, open_parts
-from agenttool.cli.output import done, hint, plain_table
+from agenttool.cli.options import SettingsOption, StoreOption, StoreOptions, argument, open_parts, option
+from agenttool.cli.output import done, fixed, hint, plain_table, print_text
 from agenttool.config import AUTO, ServerSetting, load_config
 from agenttool.config.program import program_name
 from agenttool.errors import ConfigError
 from agenttool.history.listed_call import parse_span
-from agenttool.history.printable import printable
 from agenttool.ports.identity import DEFAULT_TENANT, AccessRole
 from agenttool.records import JsonObject
 from agenttool.server.access_routes import LINK_S
@@ -29,9 +27,9 @@ app = typer.Typer(add_completion=False)
 _T = TypeVar("_T")
 
 _RoleOption = Annotated[
-    list[AccessRole] | None, typer.Option("--role", help="What the key may do; may be repeated. Default: caller")
+    list[AccessRole] | None, option("--role", "What the key may do; may be repeated. Default: caller")
 ]
-_TenantOption = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Tenant of the key")]
+_TenantOption = Annotated[str, option("--tenant NAME", "Tenant of the key")]
 
 
 @app.callback()
@@ -56,15 +54,14 @@ def _on_grants(
 
 
 @app.command()
-def add(  # noqa: PLR0913 -- one for each option of the command
-    subject: Annotated[str, typer.Argument(help="Who uses the key; rules match it as the actor, such as agent:ci")],
+def add(
+    subject: Annotated[str, argument("", "Who uses the key; rules match it as the actor, such as agent:ci")],
     *,
     roles: _RoleOption = None,
     tenant: _TenantOption = DEFAULT_TENANT,
-    expires: Annotated[str | None, typer.Option(metavar="TIME", help="How long it is valid: 12h, 30d")] = None,
+    expires: Annotated[str | None, option("--expires TIME", "How long it is valid: 12h, 30d")] = None,
     store: StoreOption = None,
     settings: SettingsOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Add an API key and print it; only its digest is stored."""
     if not is_tenant_name(tenant):
@@ -82,28 +79,26 @@ def add(  # noqa: PLR0913 -- one for each option of the command
             lifetime_s=lifetime_s,
         ),
     )
-    if as_json:
-        print_json({"key": token, **_document(grant)})
-        return
-    typer.echo(token)
+    print_json({"key": token, **_document(grant)})
+    print_text(token)
     use = "it is not shown again. Use it as AGENTTOOL_KEY, or as a bearer token"
-    hint(printable(f"key {grant.grant_id} of {subject}; {use}"))
+    hint(f"key {grant.grant_id} of {subject}; {use}")
 
 
 @app.command("list")
 def list_keys(
     *,
-    tenant: Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="Only those of a tenant")] = None,
+    tenant: Annotated[str | None, option("--tenant NAME", "Only those of a tenant")] = None,
     store: StoreOption = None,
     settings: SettingsOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """List the API keys, without their secrets."""
+    StoreOptions(store, settings).for_use().existing_file()
     found = _on_grants(store, settings, lambda grants: grants.list(GrantKind.KEY, tenant))
     rows = (
         (
-            Text(each.grant_id, style="cyan"),
-            Text(printable(each.subject)),
+            each.grant_id,
+            each.subject,
             each.tenant,
             " ".join(each.roles),
             _state(each),
@@ -111,42 +106,46 @@ def list_keys(
         )
         for each in found
     )
-    table = plain_table("key", "subject", "tenant", "roles", "state", "last used", rows=rows)
-    print_rows([*map(_document, found)], [table], as_json=as_json, empty="there are no keys")
+    table = plain_table(fixed("key", "cyan"), "subject", "tenant", "roles", "state", "last used", rows=rows)
+    print_rows([*map(_document, found)], [table], empty="there are no keys")
 
 
 @app.command()
 def revoke(
-    key_id: Annotated[str, typer.Argument(help="The id of the key, as `list` prints it, or the key itself")],
+    key_id: Annotated[str, argument("", "The id of the key, as `list` prints it, or the key itself")],
     *,
     store: StoreOption = None,
     settings: SettingsOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Revoke an API key in every process on the store; its requests and streams end, its calls continue."""
+    StoreOptions(store, settings).for_use().existing_file()
     named = key_id.split("_")[1] if key_id.startswith("atk_") else key_id
     if not _on_grants(store, settings, lambda grants: grants.revoke(GrantKind.KEY, named)):
         raise ConfigError(f"there is no valid key {named!r}; list them with `{program_name()} keys list`")
-    if as_json:
-        print_json({"revoked": named})
-    else:
-        done(f"revoked {named}")
+    print_json({"revoked": named})
+    done(f"revoked {named}")
 
 
 @app.command()
 def link(
     *,
-    url: Annotated[str | None, typer.Option(help="URL of the server; default: as settings say")] = None,
+    url: Annotated[
+        str | None, option("--url", "URL of the server; default: url of [server], or where the last server ran")
+    ] = None,
     tenant: _TenantOption = DEFAULT_TENANT,
     store: StoreOption = None,
     settings: SettingsOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Print a link that logs a browser in to the console once, with every role."""
     server = load_config(settings or AUTO).server or ServerSetting()
-    address = url or server.reached or "http://127.0.0.1:8642"
-    made = _on_grants(store, settings, lambda grants: login_link(grants, address, tenant=tenant))
-    print_json({"login_url": made}) if as_json else typer.echo(made)
+
+    async def make(grants: AccessGrants) -> str:
+        address = url or server.url or await grants.url() or server.reached or "http://127.0.0.1:8642"
+        return await login_link(grants, address, tenant=tenant)
+
+    made = _on_grants(store, settings, make)
+    print_json({"login_url": made})
+    print_text(made)
 
 
 async def login_link(grants: AccessGrants, url: str, *, tenant: str = DEFAULT_TENANT) -> str:

@@ -5,11 +5,13 @@ import inspect
 import sys
 from collections.abc import Iterable, Sequence
 from importlib import import_module
+from itertools import takewhile
 from typing import Annotated, cast
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.markup import escape
+from rich.text import Text
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from agenttool import __version__
@@ -18,15 +20,15 @@ from agenttool.cli.output import (
     USAGE_ERROR,
     discard_output,
     heading,
+    hint,
     ignoring_write_errors,
     indented,
     is_agenttool_error,
-    json_errors,
+    json_output,
     plain_table,
     print_blocks,
     print_error,
     print_exception,
-    print_text,
     replace_unencodable,
 )
 
@@ -61,13 +63,13 @@ class LazyCommands(TyperGroup):
         windows_expand_args: bool = True,  # noqa: FBT001, FBT002 -- the signature of typer
         **extra: object,
     ) -> object:
-        """Run a command; with `--json`, print usage errors as JSON too."""
+        """Run a command; `--json` applies to it wherever it is written, and to errors of usage, too."""
         self.commands = {name: TyperCommand(name) for name in COMMANDS}  # for suggestions; `get_command` imports
         words = sys.argv[1:] if args is None else args
-        as_json = "--json" in words
+        as_json = "--json" in takewhile("--".__ne__, words)
         if not as_json:
             replace_unencodable()
-        with json_errors(enabled=as_json):
+        with json_output(enabled=as_json):
             alone = standalone_mode and not as_json
             try:
                 status: object = super().main(args, prog_name, complete_var, alone, windows_expand_args, **extra)
@@ -99,7 +101,9 @@ class LazyCommands(TyperGroup):
         command.name = cmd_name
         parts = {cmd_name: command}
         parts |= {f"{cmd_name} {name}": each for name, each in getattr(command, "commands", {}).items()}
+        json_option = [each for each in self.params if each.name == "as_json"]
         for path, each in parts.items():
+            each.params += json_option
             each.help = _unwrapped(each.help)
             each.epilog = _example_text(EXAMPLES.get(path, ()))
             for parameter in each.get_params(cast("typer.Context", ctx)):
@@ -110,17 +114,20 @@ class LazyCommands(TyperGroup):
         """Print the commands by group; typer's own page loads a Markdown parser, which is slow to import."""
         width = max(map(len, COMMANDS))
         blocks: list[RenderableType] = [
-            "[bold]agenttool[/]: the governed tool layer for AI agents",
-            "\nUsage: [bold]agenttool[/] COMMAND … [dim](every command has --help and --json)[/]",
+            _markup("[bold]agenttool[/]: the governed tool layer for AI agents"),
+            _markup("\nUsage: [bold]agenttool[/] COMMAND … [dim](every command has --help and --json)[/]"),
         ]
         for title, commands in {**GROUPS, "Options": _OPTIONS}.items():
             table = plain_table(rows=((name, sentence) for name, (_, sentence) in commands.items()))
             table.columns[0].style, table.columns[0].min_width = "cyan", width
             blocks += [heading(title), indented(table)]
-        print_blocks([*blocks, f"\n{_example_text(EXAMPLES[''])}"])
+        print_blocks([*blocks, _markup(f"\n{_example_text(EXAMPLES[''])}")])
 
 
 app = typer.Typer(cls=LazyCommands, no_args_is_help=True)
+
+
+_markup = Text.from_markup
 
 
 def _unwrapped(page: str | None) -> str:
@@ -154,6 +161,9 @@ def show_version(value: bool) -> None:  # noqa: FBT001 -- typer calls it with th
 def agenttool(
     *,
     version: Annotated[bool, typer.Option("--version", callback=show_version, is_eager=True)] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", expose_value=False, help="Print only JSON: one object, or one on each line")
+    ] = False,
 ) -> None:
     """The governed tool layer for AI agents."""
 
@@ -168,5 +178,5 @@ def main() -> None:
         discard_output()
         with ignoring_write_errors():
             problem = f"the output cannot be written: {error.strerror}; free some space, or send it elsewhere"
-            print_text(Console(stderr=True), problem, "red")
+            hint(problem, "red")
         sys.exit(USAGE_ERROR)

@@ -3,16 +3,14 @@
 import asyncio
 import logging
 import os
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Annotated
 
-import typer
-from rich.console import Console
-
 from agenttool.adapters.python.source import load_tools
 from agenttool.cli.format import print_json
-from agenttool.cli.options import SettingsOption, StoreOption, StoreOptions, ToolsOption
-from agenttool.cli.output import print_text
+from agenttool.cli.options import SettingsOption, StoreOption, StoreOptions, ToolsOption, option
+from agenttool.cli.output import plain_table, print_blocks
 from agenttool.config import AUTO, load_config
 from agenttool.config.program import program_name
 from agenttool.errors import ConfigError
@@ -27,24 +25,18 @@ def mcp(  # noqa: PLR0913 -- one for each option of the command
     settings: SettingsOption = None,
     store: StoreOption = None,
     places: ToolsOption = None,
-    actor: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Who makes the calls, for rules and the journal")
-    ] = None,
-    profile: Annotated[
-        str, typer.Option(metavar="NAME", help="Serve the tools of the table [mcp.NAME] in the settings")
-    ] = "",
+    actor: Annotated[str | None, option("--actor NAME", "Who makes the calls, for rules and the journal")] = None,
+    profile: Annotated[str, option("--profile NAME", "Serve the tools of the table [mcp.NAME] in the settings")] = "",
     ask_in_client: Annotated[
-        bool, typer.Option(help="Ask the user of the client for approvals, if the client can ask")
+        bool,
+        option("--ask-in-client/--no-ask-in-client", "Ask the user of the client for approvals, if the client can ask"),
     ] = True,
     directory: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Work in this folder; clients start programs in a folder of their own"),
+        option("--directory FOLDER", "Work in this folder; clients start programs in a folder of their own"),
     ] = None,
     names: Annotated[
-        bool, typer.Option("--names", help="Print the names that clients see and the tools behind them, and exit")
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the names, or an error that prevents the start, as JSON")
+        bool, option("--names", "Print the names that clients see and the tools behind them, and exit")
     ] = False,
 ) -> None:
     """Serve the tools to one MCP client over stdio.
@@ -73,22 +65,25 @@ def mcp(  # noqa: PLR0913 -- one for each option of the command
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
 
     async def serve() -> None:
-        async with Runtime.open(config=config, store=options.store, tools=tools, approve="wait") as runtime:
-            await check_profiles(runtime, loaded)
+        runtime = Runtime.open(config=config, store=options.store, tools=tools, approve="wait")
+        async with AsyncExitStack() as stack:
+
+            async def start() -> None:
+                await stack.enter_async_context(runtime)
+                await check_profiles(runtime, loaded)
+
             if names:
-                _print_names(await ToolLister(runtime, served.role).current(), as_json=as_json)
+                await start()
+                _print_names(await ToolLister(runtime, served.role).current())
             else:
-                await serve_stdio(runtime, served)
+                await serve_stdio(runtime, served, start)
 
     asyncio.run(serve())
 
 
-def _print_names(tools: ToolList, *, as_json: bool) -> None:
+def _print_names(tools: ToolList) -> None:
     """Print the name of each tool for clients, its qualified name, and whether a search finds it."""
     rows = [(name, tool.qualified_name, tool.is_deferred) for name, tool in sorted(tools.by_name.items())]
-    if as_json:
-        print_json({"tools": [{"name": name, "tool": tool, "is_deferred": late} for name, tool, late in rows]})
-        return
-    width = max((len(name) for name, *_ in rows), default=0)
-    for name, tool, is_deferred in rows:
-        print_text(Console(), f"{name:<{width}}  {tool}{'  (found by tool_search)' if is_deferred else ''}")
+    print_json({"tools": [{"name": name, "tool": tool, "is_deferred": late} for name, tool, late in rows]})
+    shown = ((name, tool, "(found by tool_search)" if is_deferred else "") for name, tool, is_deferred in rows)
+    print_blocks([plain_table("name", "tool", "", rows=shown)])

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
 from rich.console import RenderableType
+from rich.text import Text
 
 from agenttool.adapters.openapi.settings import OpenApiService, read_service
 from agenttool.adapters.openapi.shapes import SkippedPart, grouped
 from agenttool.catalog.entry import estimate_tokens
 from agenttool.cli.client_settings import ImportedServer, source_name
-from agenttool.cli.output import escape_markup, indented, print_blocks
+from agenttool.cli.output import indented, print_blocks
 from agenttool.errors import AgentToolError
+from agenttool.history.printable import printable
 from agenttool.ports.source import ReviewedSource, Source, SourceSettings
 from agenttool.ports.surfacing import ProviderState
 from agenttool.records import Json, JsonObject, ToolDeclaration
@@ -146,7 +148,7 @@ async def _trial_of(service: OpenApiService, values: dict[str, str]) -> ServiceT
             return ServiceTrial(fault=source.health()[0].fault or "it cannot be read")
         declared = declared_tools(rt, service.name)
         policy = (await rt.surface()).selection_policy or {}
-        shown, names = policy.get("loaded_tokens"), found.security.names
+        shown, schemes = policy.get("loaded_tokens"), found.security.schemes
         return ServiceTrial(
             title=found.title,
             version=found.version,
@@ -157,15 +159,11 @@ async def _trial_of(service: OpenApiService, values: dict[str, str]) -> ServiceT
             skipped=found.skipped,
             findings=found.findings,
             advice=found.advice,
-            schemes={name: found.security.describe(name) for name in names},
-            unconfigured=tuple(name for name in names if not found.security.is_configured(name)),
+            schemes={name: each.about for name, each in schemes.items()},
+            unconfigured=tuple(name for name in schemes if name not in found.security.configured),
             carriers=(
                 *(f"{name}: {value}" for name, value in service.headers.items()),
-                *(
-                    found.security.sent_as(name, str(value))
-                    for name, value in service.security.items()
-                    if name in names
-                ),
+                *(schemes[name].sent_as(str(value)) for name, value in service.security.items() if name in schemes),
             ),
         )
 
@@ -179,41 +177,33 @@ def unusable_parts(source: ServiceSource) -> JsonObject:
 
 
 def _rows(parts: Iterable[SkippedPart]) -> list[Json]:
-    return [{"pointer": each.pointer, "reason": each.reason, "effect": each.effect} for each in parts]
+    return [each._asdict() for each in parts]
 
 
-def _first_parts(heading: str, parts: Sequence[SkippedPart]) -> list[RenderableType]:
-    if not parts:
-        return []
+def _first_parts(title: RenderableType, parts: Sequence[SkippedPart]) -> list[RenderableType]:
     lines = grouped(parts)
-    shown = [indented(escape_markup(each)) for each in lines[:SHOWN_PARTS]]
-    return [heading, *shown, *([indented("--json lists all with their pointers")] if len(parts) > len(shown) else [])]
+    more = ["--json lists all with their pointers"] if len(parts) > len(lines[:SHOWN_PARTS]) else []
+    return [title, *map(indented, [*lines[:SHOWN_PARTS], *more])] if parts else []
 
 
 def print_trial(server: ImportedServer, trial: ServiceTrial) -> None:
     """Print what a service brings."""
-    blocks: list[RenderableType] = []
-    name = escape_markup(server.name)
     if trial.fault is not None:
-        print_blocks([f"[red]{name}[/]: {escape_markup(trial.fault)}"])
+        print_blocks([Text.assemble((server.name, "red"), f": {printable(trial.fault)}")])
         return
     kind = "Swagger" if trial.version.startswith("2") else "OpenAPI"
-    blocks.append(f"[cyan]{name}[/]  {escape_markup(trial.title)} ({kind} {escape_markup(trial.version)})")
     tools = f"{trial.tools:,} {'tool' if trial.tools == 1 else 'tools'}"
-    blocks.append(f"{tools}, {trial.tokens:,} tokens in all; a model sees {trial.surface_tokens:,} tokens")
+    blocks: list[RenderableType] = [
+        Text.assemble((server.name, "cyan"), printable(f"  {trial.title} ({kind} {trial.version})")),
+        f"{tools}, {trial.tokens:,} tokens in all; a model sees {trial.surface_tokens:,} tokens",
+    ]
     if trial.excluded:
         blocks.append(f"{trial.excluded:,} operations are left out by include and exclude")
-    skipped = f"[yellow]parts of the document that cannot be used ({len(trial.skipped):,}):[/]"
+    skipped = Text(f"parts of the document that cannot be used ({len(trial.skipped):,}):", "yellow")
     blocks += _first_parts(skipped, trial.skipped)
     blocks += _first_parts(f"parts of schemas that are not checked ({len(trial.findings):,}):", trial.findings)
-    blocks += [f"[yellow]{escape_markup(each)}[/]" for each in trial.advice]
-    blocks += [
-        f"security {escape_markup(scheme)} ({escape_markup(kind)}): "
-        + (
-            f"no credential; the same command with --security {escape_markup(scheme)}=VARIABLE adds one"
-            if scheme in trial.unconfigured
-            else "configured"
-        )
-        for scheme, kind in trial.schemes.items()
-    ]
+    blocks += [Text(printable(each), "yellow") for each in trial.advice]
+    for scheme, about in trial.schemes.items():
+        missing = f"no credential; the same command with --security {scheme}=VARIABLE adds one"
+        blocks.append(f"security {scheme} ({about}): {missing if scheme in trial.unconfigured else 'configured'}")
     print_blocks(blocks)

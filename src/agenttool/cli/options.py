@@ -1,10 +1,12 @@
 """Options that commands share: the modules of tools, the settings file, and the store with its journal."""
 
 import shlex
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import typer
 
@@ -12,55 +14,106 @@ from agenttool.config import AUTO, StoreSetting, environment, load_config
 from agenttool.config.layers import SETTINGS_FILE
 from agenttool.errors import ConfigError
 from agenttool.journal.steps import STEPS
-from agenttool.stores.location import StoreParts, open_store, payload_folder, store_location, store_path
+from agenttool.stores.location import (
+    StoreParts,
+    belongs_to_database,
+    open_store,
+    payload_folder,
+    store_location,
+    store_path,
+)
 from agenttool.stores.sqlite.reader import SqliteReader
 from agenttool.stores.store_trust import STORE_FILE, is_store_trusted
 
 URL, KEY, KEY_FILE = "AGENTTOOL_URL", "AGENTTOOL_KEY", "AGENTTOOL_KEY_FILE"
 """The variables that name a server, and the key for it or its file."""
 
-MAX_PAGE = 200
-"""So many items a server returns at a time."""
+
+def option(
+    usage: str,
+    text: str,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    completion: Callable[[], list[str]] | None = None,
+) -> object:
+    """Return an option as its help shows it: its names, and the word for its value, such as `--store FILE`.
+
+    Args:
+        usage: the names and the word.
+        text: the help.
+        low: the smallest number.
+        high: the largest number.
+        completion: returns the values for completion in a shell.
+    """
+    names = [each for each in usage.split() if each.startswith("-")]
+    metavar = usage.removeprefix(" ".join(names)).strip() or None
+    return typer.Option(*names, metavar=metavar, help=text, min=low, max=high, autocompletion=completion)
+
+
+def argument(usage: str, text: str, *, completion: Callable[[typer.Context, str], list[str]] | None = None) -> object:
+    """Return an argument with its word in the help; `completion` returns the values for a shell."""
+    return typer.Argument(metavar=usage or None, help=text, autocompletion=completion)
+
 
 StoreOption = Annotated[
     str | None,
-    typer.Option("--store", metavar="FILE", help=f"Store file; default: the one in the settings, or {STORE_FILE}"),
+    option("--store FILE", f"Store file; default: the one in the settings, or {STORE_FILE}"),
 ]
 ByOption = Annotated[
     str | None,
-    typer.Option("--by", metavar="NAME", help="Your name, recorded as a claim beside the operating-system user"),
+    option("--by NAME", "Your name, recorded as a claim beside the operating-system user"),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else")]
 ToolsOption = Annotated[
     list[str] | None,
-    typer.Option("--from", metavar="MODULE[:NAME]", help="Modules of tools, besides the sources in the settings"),
+    option("--from MODULE[:NAME]", "Modules of tools, besides the sources in the settings"),
 ]
 SettingsOption = Annotated[
     Path | None,
-    typer.Option(
-        "--settings",
-        metavar="FILE",
-        help=f"Use only this settings file; default: {SETTINGS_FILE} here or above, and your own",
-    ),
+    option("--settings FILE", f"Use only this settings file; default: {SETTINGS_FILE} here or above, and your own"),
 ]
 UrlOption = Annotated[
     str | None,
-    typer.Option("--url", metavar="URL", help=f"Use this server; default: ${URL}. Set its key in {KEY} or {KEY_FILE}"),
+    option("--url URL", f"Use this server; default: ${URL}. Set its key in {KEY} or {KEY_FILE}"),
 ]
 
 
-def server_url(url: str | None, **local: object) -> str | None:
-    """Return the server of a command: `--url`, or else `AGENTTOOL_URL` unless an option names something local.
+def output_file(file: Path | None) -> Path | None:
+    """Return the file that a command writes its output to.
 
     Raises:
-        ConfigError: `--url` is combined with an option that a server does not have.
+        ConfigError: it is a store or belongs to one, which would be lost.
     """
-    given = [name for name, value in local.items() if value not in (None, False)]
-    if url is None:
-        return None if given else environment([URL]).get(URL) or None
-    if given:
-        raise ConfigError(f"--{given[0].replace('_', '-')} does not work with --url; leave one of them out")
-    return url
+    if file is not None and belongs_to_database(file):
+        raise ConfigError(f"{str(file)!r} is a database or belongs to one, and is not overwritten; name another file")
+    return file
+
+
+def server_url(
+    url: str | None, places: Mapping[str, object], only_here: Mapping[str, object] | None = None
+) -> str | None:
+    """Return the server of a command: `--url`, or else `AGENTTOOL_URL` unless an option names a place on this machine.
+
+    Args:
+        url: the value of `--url`.
+        places: the options that name something on this machine, with their values.
+        only_here: the other options that do not work with a server, with their values.
+
+    Raises:
+        ConfigError: the server is combined with an option that it does not have.
+    """
+    local = _given(places)
+    server = url if url is not None or local else environment([URL]).get(URL) or None
+    refused = [*local, *_given(only_here or {})] if server is not None else []
+    if refused and url is None:
+        raise ConfigError(f"--{refused[0]} does not work with the server in {URL}; leave it out, or unset {URL}")
+    if refused:
+        raise ConfigError(f"--{refused[0]} does not work with --url; leave one of them out")
+    return server
+
+
+def _given(options: Mapping[str, object]) -> list[str]:
+    return [name.replace("_", "-") for name, value in options.items() if value not in (None, False)]
 
 
 def read_variable(setting: str, name: str) -> str:
@@ -75,13 +128,14 @@ def read_variable(setting: str, name: str) -> str:
     return value
 
 
-class StoreOptions(NamedTuple):
+@dataclass(frozen=True)
+class StoreOptions:
     """The options that name a store: `--store`, or else the [store] table of `--settings`."""
 
     store: str | None
     settings: Path | None = None
 
-    @property
+    @cached_property
     def setting(self) -> StoreSetting | None:
         """The [store] table, if it applies."""
         return None if self.store is not None else load_config(self.settings or AUTO).store
@@ -89,19 +143,17 @@ class StoreOptions(NamedTuple):
     @property
     def file(self) -> Path | None:
         """The file of the store; none if it is in memory, or if no option names one."""
-        setting = self.setting
-        place = self.store if setting is None else store_location(setting)[0]
+        place = self.store if self.setting is None else store_location(self.setting)[0]
         return None if place is None else store_path(place)
 
     @property
     def payloads(self) -> str | None:
         """Where the payloads are, if the [store] table names a place."""
-        setting = self.setting
-        return None if setting is None else store_location(setting)[1]
+        return None if self.setting is None else store_location(self.setting)[1]
 
     def or_default(self) -> "StoreOptions":
         """Return these options, with `STORE_FILE` if they name no store."""
-        return self if self.store is not None or self.setting is not None else self._replace(store=STORE_FILE)
+        return self if self.store is not None or self.setting is not None else StoreOptions(STORE_FILE, self.settings)
 
     def for_use(self) -> "StoreOptions":
         """Return the same for a command that runs calls or writes: a store that no option names must be the user's own.
@@ -130,6 +182,14 @@ class StoreOptions(NamedTuple):
             )
         return file
 
+    def open_journal(self) -> AbstractContextManager[SqliteReader]:
+        """Open the existing journal read-only."""
+        return SqliteReader.open(self.existing_file(), steps=STEPS)
+
+    def payload_location(self, file: Path) -> str:
+        """Return where the payloads of a journal are: as the settings say, or a folder beside the file."""
+        return self.payloads or str(payload_folder(file))
+
     @property
     def arguments(self) -> str:
         """The options as shell words, each after a blank, for a suggested command."""
@@ -142,13 +202,6 @@ class StoreOptions(NamedTuple):
         settings = None if self.settings is None else self.settings.absolute()
         file = None if self.store is None and settings is not None else self.file
         return StoreOptions(self.store if file is None else str(file.absolute()), settings)
-
-    @property
-    def journal_arguments(self) -> str:
-        """The same for a command that only reads the journal: it accepts a file, and no settings."""
-        if self.store is not None or self.settings is None:
-            return StoreOptions(self.store).arguments
-        return StoreOptions(str(self.file)).arguments
 
 
 def check_found_store(file: Path) -> None:
@@ -163,11 +216,6 @@ def check_found_store(file: Path) -> None:
         require_store_trust(file)
 
 
-def open_journal(store: str | None) -> AbstractContextManager[SqliteReader]:
-    """Open an existing journal read-only."""
-    return SqliteReader.open(StoreOptions(store).existing_file(), steps=STEPS)
-
-
 @asynccontextmanager
 async def open_parts(file: Path, payloads: str | None) -> AsyncGenerator[StoreParts]:
     """Open the store in a file for reading and writing; create it if there is none."""
@@ -179,12 +227,7 @@ async def open_parts(file: Path, payloads: str | None) -> AsyncGenerator[StorePa
             await parts.close()
 
 
-def open_existing_store(store: str | None) -> AbstractAsyncContextManager[StoreParts]:
+def open_existing_store(options: StoreOptions) -> AbstractAsyncContextManager[StoreParts]:
     """Open the store of an existing journal for reading and writing."""
-    options = StoreOptions(store).for_use()
+    options = options.for_use()
     return open_parts(options.existing_file(), options.payloads)
-
-
-def payload_location(store: str | None, file: Path) -> str:
-    """Return where the payloads of a journal are: as the settings say, or a folder beside the file."""
-    return StoreOptions(store).payloads or str(payload_folder(file))

@@ -6,6 +6,7 @@ This module imports terminal libraries only, because `agenttool --help` loads it
 import json
 import os
 import re
+import shutil
 import sys
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
@@ -16,7 +17,6 @@ from typing import NoReturn, TextIO, cast
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.markup import escape
 from rich.segment import Segment
 from rich.table import Column, Table
 from rich.text import Text
@@ -29,7 +29,10 @@ USAGE_ERROR = 2
 INTERRUPTED = 130
 """Exit code after Ctrl-C."""
 
-_json_errors: ContextVar[bool] = ContextVar("_json_errors", default=False)
+UNLIMITED = 100_000
+"""The width of the output without a terminal."""
+
+_is_json: ContextVar[bool] = ContextVar("_is_json", default=False)
 
 
 def terminal_json(text: str) -> str:
@@ -39,31 +42,40 @@ def terminal_json(text: str) -> str:
     return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
 
 
-def escape_markup(text: str) -> str:
-    """Return printable text in which rich finds no markup."""
-    return escape(printable(text))
+def is_json() -> bool:
+    """Return whether the command was called with `--json`."""
+    return _is_json.get()
 
 
-def print_text(console: Console, text: str, style: str | None = None) -> None:
-    """Print text as it is: without markup, highlighting or line breaks of our own."""
-    console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+def plain(content: RenderableType, keep: str = "") -> RenderableType:
+    """Return a text with its control characters escaped, and not read as markup; return other content unchanged."""
+    return Text(printable(content, keep=keep)) if isinstance(content, str) else content
+
+
+def print_text(text: str, style: str | None = None, console: Console | None = None) -> None:
+    """Print text without markup or line breaks of our own; by default to the standard output, unless that is JSON."""
+    if console is None and is_json():
+        return
+    text = printable(text, keep="\n\t")
+    (console or Console()).print(text, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def plain_table(*columns: str | Column, rows: Iterable[Iterable[RenderableType]] = ()) -> Table:
     """Return a table without borders, whose first column does not wrap; without columns, one of names and values."""
-    given, has_header = columns or ("", ""), bool(columns)
+    given = columns or ("", "")
+    has_header = any(each.header if isinstance(each, Column) else each for each in given)
     table = Table(*given, box=None, pad_edge=False, show_header=has_header, padding=(0, 2, 0, 0), header_style="dim")
     table.columns[0].no_wrap = True
     for column in table.columns:
         column.overflow = "fold"
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(plain, row))
     return table
 
 
-def fixed(name: str) -> Column:
+def fixed(name: str, style: str = "") -> Column:
     """Return a column whose cells do not wrap."""
-    return Column(name, no_wrap=True)
+    return Column(name, no_wrap=True, style=style)
 
 
 def figures(name: str) -> Column:
@@ -93,20 +105,28 @@ class _Indented:
 
 def indented(content: RenderableType) -> RenderableType:
     """Return content moved two columns to the right."""
-    return _Indented(content)
+    return _Indented(plain(content, "\n"))
 
 
 def print_blocks(blocks: Iterable[RenderableType]) -> None:
-    """Print blocks to the standard output; without a terminal, use no colours and no trailing blanks."""
+    """Print blocks to the standard output, unless that is JSON.
+
+    Without a terminal, use no colours, no line breaks and no trailing blanks.
+
+    Programs that read the output find each row on one line, unless `COLUMNS` is set.
+    """
+    if is_json():
+        return
     replace_unencodable()
     console = Console(highlight=False)
     if console.is_terminal:
         for block in blocks:
-            console.print(block, crop=False)
+            console.print(plain(block, "\n"), crop=False)
         return
+    console.width = shutil.get_terminal_size((UNLIMITED, 0)).columns
     with console.capture() as captured:
         for block in blocks:
-            console.print(block, crop=False)
+            console.print(plain(block, "\n"), crop=False)
     for line in captured.get().splitlines():
         sys.stdout.write(f"{line.rstrip()}\n")
     sys.stdout.flush()
@@ -120,13 +140,13 @@ def replace_unencodable() -> None:
 
 
 @contextmanager
-def json_errors(*, enabled: bool) -> Generator[None]:
-    """Choose for one command whether errors are printed as JSON on the standard output."""
-    before = _json_errors.set(enabled)
+def json_output(*, enabled: bool) -> Generator[None]:
+    """Choose for one command whether it prints only JSON on the standard output."""
+    before = _is_json.set(enabled)
     try:
         yield
     finally:
-        _json_errors.reset(before)
+        _is_json.reset(before)
 
 
 def is_agenttool_error(error: Exception) -> bool:
@@ -147,27 +167,27 @@ def fail(message: str) -> NoReturn:
 
 def print_error(code: str, message: str) -> None:
     """Print an error in red, or as `{"error": {…}}` where the command was called with `--json`."""
-    if _json_errors.get() and cast("object", sys.stdout) is not None:
+    if is_json() and cast("object", sys.stdout) is not None:
         error = {"error": {"error_code": code, "message": message}}
         typer.echo(terminal_json(json.dumps(error, ensure_ascii=False)))
         return
     with ignoring_write_errors():
-        print_text(Console(stderr=True), printable(message, keep="\n"), "red")
+        hint(message, "red")
 
 
 def warn(message: str) -> None:
     """Print a warning to the standard error."""
-    print_text(Console(stderr=True), f"warning: {message}", "yellow")
+    hint(f"warning: {message}", "yellow")
 
 
-def hint(message: str) -> None:
-    """Print what the user can do next, or that a list is empty, to the standard error."""
-    print_text(Console(stderr=True), message, "dim")
+def hint(message: str, style: str | None = "dim") -> None:
+    """Print what the user can do next, or what happens, to the standard error."""
+    print_text(message, style, Console(stderr=True))
 
 
 def done(message: str) -> None:
     """Print what a command has changed."""
-    print_text(Console(), message, "green")
+    print_text(message, "green")
 
 
 def discard_output(stream: TextIO | None = None) -> None:

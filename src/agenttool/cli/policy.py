@@ -4,35 +4,45 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias, cast
 
-import msgspec
 import typer
-from rich.console import Console, RenderableType
-from rich.table import Table
+from rich.console import RenderableType
 from rich.text import Text
 
 from agenttool import sync
 from agenttool.adapters.python.source import Tool, load_tools
 from agenttool.assemble.settings import make_policy
 from agenttool.cli.call import Arguments, input_schema, read_arguments
-from agenttool.cli.format import print_json, short_id, status_style
+from agenttool.cli.chosen_sources import choose_sources, source_named
+from agenttool.cli.format import document_of, print_json, short_id, status_style
 from agenttool.cli.options import (
-    JsonOption,
     SettingsOption,
     StoreOption,
     StoreOptions,
     ToolsOption,
     UrlOption,
-    open_journal,
+    argument,
+    option,
     server_url,
 )
-from agenttool.cli.output import done, figures, fixed, heading, indented, plain_table, print_blocks, print_text
+from agenttool.cli.output import (
+    done,
+    figures,
+    fixed,
+    heading,
+    indented,
+    is_json,
+    plain_table,
+    print_blocks,
+    print_text,
+    warn,
+)
 from agenttool.cli.policy_replay import UNKNOWN, PolicyReplay, ReplayOutcome, ReplayTools, decided_calls
-from agenttool.cli.tools import require_tools
-from agenttool.codec import parse_object
+from agenttool.cli.remote import open_server
+from agenttool.cli.tools import require_tools, tool_names
+from agenttool.client import json_value
 from agenttool.config import AUTO, load_config, read_config
 from agenttool.config.program import program_name
 from agenttool.errors import ConfigError
@@ -40,9 +50,10 @@ from agenttool.history.listed_call import parse_time
 from agenttool.history.printable import one_line, printable
 from agenttool.policy.rule_settings import read_rules, rule_text
 from agenttool.policy.rules import Rule
-from agenttool.ports.identity import GATEWAY_ROLE, AccessRole
+from agenttool.ports.identity import DEFAULT_TENANT, GATEWAY_ROLE, AccessRole
 from agenttool.records import Behavior, JsonObject
 from agenttool.runtime import Runtime
+from agenttool.stores.location import store_files
 
 if TYPE_CHECKING:
     from agenttool.server.messages import TryReply
@@ -51,8 +62,9 @@ app = typer.Typer(add_completion=False)
 
 MAX_SHOWN = 50
 
-_Key: TypeAlias = tuple[str, str, str, str]
+_Group: TypeAlias = tuple[str, str, str, str]
 _BEHAVIORS = (Behavior.ALLOW.value, Behavior.ASK.value, Behavior.DENY.value)
+_WORDS = (*_BEHAVIORS, UNKNOWN)
 
 
 @app.callback()
@@ -65,7 +77,6 @@ def rules(
     *,
     store: StoreOption = None,
     settings: SettingsOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """List the rules of the settings files, and those that approvers asked to remember, each with its place.
 
@@ -77,15 +88,13 @@ def rules(
     found = [(rule, rule.place) for rule in read_rules(load_config(settings or AUTO).rules)]
     with sync.open(config=settings or AUTO, store=place, approve="wait") as rt:
         found += [(rule, f"remembered in {file}") for rule in rt.approvals.rules()]
-    if as_json:
-        for rule, place in found:
-            print_json({"rule_ref": rule.ref, "behavior": rule.behavior.value, "place": place, "rule": rule.conditions})
-        return
-    if not found:
-        print_text(Console(), "no rules")
     for rule, place in found:
-        print_text(Console(), f"# {one_line(', '.join(dict.fromkeys((rule.ref.partition(':')[2], place))))}", "dim")
-        print_text(Console(), printable(_table_of(rule), keep="\n"))
+        print_json({"rule_ref": rule.ref, "behavior": rule.behavior.value, "place": place, "rule": rule.conditions})
+    if not found:
+        print_text("no rules")
+    for rule, place in found:
+        print_text(f"# {one_line(', '.join(dict.fromkeys((rule.ref.partition(':')[2], place))))}", "dim")
+        print_text(_table_of(rule))
 
 
 def _table_of(rule: Rule) -> str:
@@ -98,11 +107,10 @@ def _table_of(rule: Rule) -> str:
 
 @app.command()
 def forget(
-    approval_id: Annotated[str, typer.Argument(metavar="APR_ID", help="The approval that added the rule")],
+    approval_id: Annotated[str, argument("APR_ID", "The approval that added the rule")],
     *,
     store: StoreOption = None,
     settings: SettingsOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Revoke a rule that an approver asked to remember, in every process on the store."""
     options = StoreOptions(store, settings).for_use()
@@ -112,26 +120,21 @@ def forget(
     if not is_revoked:
         command = f"{program_name()} policy rules{options.arguments}"
         raise ConfigError(f"no rule is remembered for {approval_id!r}; list them: {command}")
-    if as_json:
-        print_json({"forgotten": approval_id})
-    else:
-        done(f"revoked the rule of {approval_id}")
+    print_json({"forgotten": approval_id})
+    done(f"revoked the rule of {approval_id}")
 
 
 @app.command("try")
 def try_call(  # noqa: PLR0913 -- the parts of a call
-    name: Annotated[str, typer.Argument(metavar="TOOL", help="Its name, with or without its namespace")],
-    words: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Its arguments")] = None,
+    name: Annotated[str, argument("TOOL", "Its name, with or without its namespace")],
+    words: Annotated[list[str] | None, argument("KEY=VALUE", "Its arguments")] = None,
     *,
-    args: Annotated[str | None, typer.Option(metavar="JSON", help="Its arguments as one JSON object")] = None,
-    actor: Annotated[str | None, typer.Option(metavar="NAME", help="Who would make the call")] = None,
-    roles: Annotated[
-        list[AccessRole] | None, typer.Option("--role", help="A role of the actor's key; may be repeated")
-    ] = None,
+    args: Annotated[str | None, option("--args JSON", "Its arguments as one JSON object")] = None,
+    actor: Annotated[str | None, option("--actor NAME", "Who would make the call")] = None,
+    roles: Annotated[list[AccessRole] | None, option("--role", "A role of the actor's key; may be repeated")] = None,
     places: ToolsOption = None,
     settings: SettingsOption = None,
     url: UrlOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Show what the rules would decide about a call, which is not made.
 
@@ -141,25 +144,20 @@ def try_call(  # noqa: PLR0913 -- the parts of a call
     if roles and actor is None:
         raise ConfigError("--role is a role of an actor's key; name the actor with --actor")
     given = read_arguments(words or [], args, None)
-    server = server_url(url, **{"from": places}, settings=settings)
+    server = server_url(url, {"from": places, "settings": settings})
     if server is None:
         outcome = asyncio.run(_try_here(name, given, actor, roles, load_tools(places or []), settings))
     else:
-        from agenttool.cli.remote import open_server, server_schema  # noqa: PLC0415 -- it loads the HTTP client
-
         with open_server(server) as gateway:
-            values = given.for_schema(server_schema(gateway, name))
+            values = given.for_schema(cast("JsonObject", json_value(gateway.tool(name).input_schema)))
             outcome = gateway.try_policy(name, values, actor=actor, roles=roles)
-    if as_json:
-        print_json(parse_object(msgspec.json.encode(outcome)))
-        return
-    console = Console()
-    console.print(Text(outcome.behavior, style=status_style(outcome.behavior)), Text(printable(outcome.reason)))
+    print_json(document_of(outcome))
+    print_blocks([Text.assemble((outcome.behavior, status_style(outcome.behavior)), f" {printable(outcome.reason)}")])
     for title, refs in (("decided by", outcome.rule_refs), ("overridden", outcome.overridden_rule_refs)):
         if refs:
-            print_text(console, f"{title}: {printable(', '.join(refs))}")
+            print_text(f"{title}: {', '.join(refs)}")
     for each in outcome.errors:
-        print_text(console, printable(f"{each.pointer or 'the arguments'}: {each.message}"), "yellow")
+        print_text(f"{each.pointer or 'the arguments'}: {each.message}", "yellow")
 
 
 async def _try_here(
@@ -172,11 +170,19 @@ async def _try_here(
 ) -> "TryReply":
     from agenttool.server.govern_routes import trial_reply  # noqa: PLC0415 -- it is slow to load
 
-    async with Runtime.open(store="memory:", approve="wait", config=settings or AUTO, tools=given) as rt:
+    config = load_config(settings or AUTO)
+    known = {each for tool in given for each in tool_names(tool)}
+    wanted = () if name in known else source_named(config, name) or config.sources.keys()
+    config, unconnected = choose_sources(config, wanted)
+    async with Runtime.open(store="memory:", approve="wait", config=config, tools=given, sources=unconnected) as rt:
         require_tools(rt, given, "agenttool policy try TOOL --from MODULE")
         entry = rt.inspection.tool(name)
+        absent = [each.source for each in await rt.sources.status() if not each.is_ready and each.source in wanted]
+        left_out = f"; not considered, because they did not answer: {', '.join(absent)}" if absent else ""
         if entry is None:
-            raise ConfigError(f"no tool is named {name!r}; list them: agenttool tools")
+            raise ConfigError(f"no tool is named {name!r}; list them: agenttool tools{left_out}")
+        if left_out and "." not in name:
+            warn(f"the decision is about {entry.qualified_name!r}{left_out}")
         granted = None if roles is None else tuple(GATEWAY_ROLE + each for each in roles)
         values = arguments.for_schema(input_schema(rt, name))
         return trial_reply(await rt.inspection.decide(entry, values, actor, granted))
@@ -184,15 +190,14 @@ async def _try_here(
 
 @app.command()
 def replay(
-    rules_file: Annotated[Path, typer.Argument(metavar="RULES", help="A settings file with rules")],
+    rules_file: Annotated[Path, argument("RULES", "A settings file with rules")],
     *,
     since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Calls that began at or after this time: 2h, 30d, or a date")
+        str | None, option("--since TIME", "Calls that began at or after this time: 2h, 30d, or a date")
     ] = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="Calls that began before this time")] = None,
+    until: Annotated[str | None, option("--until TIME", "Calls that began before this time")] = None,
     places: ToolsOption = None,
     store: StoreOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON Lines: every call, then a summary")] = False,
 ) -> None:
     """Show what other rules would decide about the recorded calls.
 
@@ -204,21 +209,20 @@ def replay(
     since_ns, until_ns = parse_time("--since", since), parse_time("--until", until)
     settings = read_config(rules_file)
     tools = ReplayTools(load_tools(places or []))
-    replay = PolicyReplay(settings, make_policy(settings, (), None, approve=None, is_durable=True), tools)
     totals = ReplayTotals()
-    with open_journal(store) as reader, reader.at_one_moment():
+    with StoreOptions(store).open_journal() as reader, reader.at_one_moment():
+        files = store_files(str(reader.path), None, DEFAULT_TENANT)
+        replay = PolicyReplay(settings, make_policy(settings, (), None, approve=None, files=files), tools)
         for call in decided_calls(reader, tools, since_ns=since_ns, until_ns=until_ns):
             if call is None:
                 totals.undecided += 1
                 continue
             outcome = replay.decide(call)
             totals.add(outcome)
-            if as_json:
+            if is_json():
                 print_json(_outcome_json(outcome))
-    if as_json:
-        print_json(totals.summary)
-    else:
-        print_blocks(totals.blocks())
+    print_json(totals.summary)
+    print_blocks(totals.blocks())
 
 
 def _outcome_json(outcome: ReplayOutcome) -> JsonObject:
@@ -236,92 +240,69 @@ def _outcome_json(outcome: ReplayOutcome) -> JsonObject:
     }
 
 
-@dataclass(slots=True)
 class ReplayTotals:
     """Counts outcomes; for calls that differ in the same way, the newest outcome is stored."""
 
-    undecided: int = 0
-    _counts: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
-    _groups: Counter[_Key] = field(default_factory=Counter["_Key"])
-    _newest: dict[_Key, ReplayOutcome] = field(default_factory=dict["_Key", ReplayOutcome])
+    def __init__(self) -> None:
+        """Begin with no call."""
+        self.undecided = 0
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self._groups: Counter[_Group] = Counter()
+        self._newest: dict[_Group, ReplayOutcome] = {}
 
     def add(self, outcome: ReplayOutcome) -> None:
         """Count one call."""
         self._counts[outcome.was, outcome.would] += 1
-        if outcome.differs or outcome.would == UNKNOWN:
-            key = (outcome.tool, outcome.was, outcome.would, outcome.short_reason)
-            self._groups[key] += 1
-            self._newest[key] = outcome
+        if outcome.would != outcome.was:
+            group = (outcome.tool, outcome.was, outcome.would, outcome.short_reason)
+            self._groups[group] += 1
+            self._newest[group] = outcome
 
     @property
     def summary(self) -> JsonObject:
         """The totals as a JSON object."""
-        table: JsonObject = {
-            was: {word: self._counts[was, word] for word in (*_BEHAVIORS, UNKNOWN)} for was in _BEHAVIORS
-        }
+        unknown = sum(self._counts[was, UNKNOWN] for was in _BEHAVIORS)
+        table: JsonObject = {was: {word: self._counts[was, word] for word in _WORDS} for was in _BEHAVIORS}
         return {
             "type": "summary",
             "calls": self._counts.total(),
-            "differ": self._differing(),
-            "unknown": self._unknown(),
+            "differ": self._groups.total() - unknown,
+            "unknown": unknown,
             "not_judged": self.undecided,
             "was_would": table,
         }
 
-    def _differing(self) -> int:
-        return sum(count for (was, would), count in self._counts.items() if would not in (was, UNKNOWN))
-
-    def _unknown(self) -> int:
-        return sum(count for (_, would), count in self._counts.items() if would == UNKNOWN)
-
     def blocks(self) -> Iterator[RenderableType]:
         """Yield the differences, then what is unknown, then the totals."""
-        count, known = self._differing(), self._counts.total() - self._unknown()
-        yield Text(f"{count:,} of {known:,} decisions would differ", style="yellow" if count else "green")
+        unknown = sum(self._counts[was, UNKNOWN] for was in _BEHAVIORS)
+        count = self._groups.total() - unknown
+        text = f"{count:,} of {self._counts.total() - unknown:,} decisions would differ"
+        yield Text(text, style="yellow" if count else "green")
         for title, differs in (("Different", True), ("Unknown", False)):
-            counted = ((count, self._newest[key]) for key, count in self._groups.most_common())
-            groups = [(count, newest) for count, newest in counted if newest.differs is differs]
-            if groups:
+            counted = ((count, self._newest[group]) for group, count in self._groups.most_common())
+            rows = [_group_cells(count, newest) for count, newest in counted if newest.differs is differs]
+            columns = (figures("calls"), fixed("tool", "cyan"), "was", "would be", "because", fixed("newest"))
+            if rows:
                 yield heading(title)
-                yield indented(_groups_table(groups))
-            if (more := len(groups) - MAX_SHOWN) > 0:
+                yield indented(plain_table(*columns, rows=rows[:MAX_SHOWN]))
+            if (more := len(rows) - MAX_SHOWN) > 0:
                 yield Text(f"  … and {more:,} more groups; --json prints every call", style="dim")
         yield heading("Totals")
-        yield indented(self._totals_table())
+        yield indented(plain_table("was", "would be", *map(figures, _WORDS), rows=self._total_rows()))
 
-    def _totals_table(self) -> Table:
-        table = plain_table("was", "would be", *map(figures, (*_BEHAVIORS, UNKNOWN)))
+    def _total_rows(self) -> Iterator[tuple[Text, ...]]:
         for was in _BEHAVIORS:
-            cells = [
-                Text(f"{self._counts[was, word]:,}", style=_cell_style(was, word)) for word in (*_BEHAVIORS, UNKNOWN)
-            ]
-            table.add_row(Text(was, style=status_style(was)), "", *cells)
+            styles = {was: "dim", UNKNOWN: "yellow"}
+            cells = (Text(f"{self._counts[was, word]:,}", styles.get(word, "bold")) for word in _WORDS)
+            yield Text(was, status_style(was)), Text(), *cells
         if self.undecided:
-            table.add_row(Text("no decision", style="dim"), Text(f"{self.undecided:,}", style="dim"))
-        return table
+            yield Text("no decision", "dim"), Text(f"{self.undecided:,}", "dim")
 
 
-def _cell_style(was: str, would: str) -> str:
-    return "dim" if was == would else "yellow" if would == UNKNOWN else "bold"
-
-
-def _groups_table(groups: list[tuple[int, ReplayOutcome]]) -> Table:
-    columns = (figures("calls"), "tool", fixed("was"), fixed("would be"), "because", fixed("newest"))
-    table = plain_table(*columns)
-    for count, outcome in groups[:MAX_SHOWN]:
-        table.add_row(
-            f"{count:,}",
-            Text(printable(outcome.tool), style="cyan"),
-            _recorded_decision(outcome),
-            Text(outcome.would, style=status_style(outcome.would) if outcome.differs else "yellow"),
-            Text(printable(outcome.short_reason)),
-            short_id(outcome.call.invocation.invocation_id),
-        )
-    return table
-
-
-def _recorded_decision(outcome: ReplayOutcome) -> Text:
-    decision, answer = Text(outcome.was, style=status_style(outcome.was)), outcome.call.answer
-    if answer is None:
-        return decision
-    return decision.append(f", {answer.behavior.value}", style=status_style(answer.behavior))
+def _group_cells(count: int, outcome: ReplayOutcome) -> tuple[str | Text, ...]:
+    answer, was = outcome.call.answer, Text(outcome.was, style=status_style(outcome.was))
+    if answer is not None:
+        was.append(f", {answer.behavior.value}", style=status_style(answer.behavior))
+    would = Text(outcome.would, style=status_style(outcome.would) if outcome.differs else "yellow")
+    newest = short_id(outcome.call.invocation.invocation_id)
+    return f"{count:,}", outcome.tool, was, would, outcome.short_reason, newest

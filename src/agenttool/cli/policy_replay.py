@@ -16,7 +16,7 @@ from agenttool.journal.projection import invocation_of, records_of
 from agenttool.policy.decide import NO_APPROVER, Policy
 from agenttool.policy.fields import MatchingField, texts_in, values_at
 from agenttool.policy.matching import matches
-from agenttool.policy.rules import Rule
+from agenttool.policy.rules import ArgumentTest, Rule
 from agenttool.policy.subject import EffectFacts, Subject, subject_of
 from agenttool.policy.targets import Caller, CallTargets
 from agenttool.policy.verdict import Verdict, Weight
@@ -142,8 +142,7 @@ def _external_votes(decision: PermissionDecision) -> Iterator[ExternalVote]:
             yield msgspec.convert(each, ExternalVote)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownTool:
+class KnownTool(NamedTuple):
     """A tool, as far as it is known.
 
     Attributes:
@@ -153,11 +152,6 @@ class KnownTool:
 
     readings: tuple[tuple[Subject, EffectFacts | None], ...]
     is_declared: bool
-
-    @property
-    def subject(self) -> Subject:
-        """The strictest reading."""
-        return self.readings[0][0]
 
 
 class ReplayTools:
@@ -187,11 +181,11 @@ class ReplayTools:
         subject = self._declared.get(tool_id)
         if subject is not None:
             readings = (facts,) if facts is not None or not subject.computed else (STRICTEST, MOST_HARMLESS)
-            return KnownTool(readings=tuple((subject, each) for each in readings), is_declared=True)
+            return KnownTool(tuple((subject, each) for each in readings), is_declared=True)
         names = frozenset(arguments) if isinstance(arguments, dict) else frozenset[str]()
         strict, harmless = _recorded_tool(tool_id, self.name_of(tool_id), names)
         readings = ((strict, facts or STRICTEST), (harmless, facts or MOST_HARMLESS))
-        return KnownTool(readings=readings, is_declared=False)
+        return KnownTool(readings, is_declared=False)
 
 
 @lru_cache(maxsize=1024)
@@ -222,42 +216,29 @@ def _recorded_tool(tool_id: str, qualified_name: str, arguments: frozenset[str])
     return replace(strict, computed=_COMPUTED_FACTS), replace(harmless, computed=_COMPUTED_FACTS, is_own_code=True)
 
 
-class UncertainRule(NamedTuple):
-    """A rule that may or may not match a call, and the value that it would have to see."""
-
-    rule: Rule
-    looks_at: str
-
-
-def uncertain_rules(policy: Policy, tool: KnownTool, arguments: Json, caller: Caller) -> tuple[UncertainRule, ...]:
-    """Return the rules that match by what is visible, and also look at something that is not."""
-    call = CallTargets(tool.subject, arguments, policy.workspace, caller)
-    hidden = ((rule, next(_hidden_conditions(rule, tool, arguments), None)) for rule in policy.book)
-    return tuple(
-        UncertainRule(rule, looks_at)
-        for rule, looks_at in hidden
-        if looks_at is not None and matches(_visible_part(rule, tool, arguments), call)
-    )
-
-
-def _hidden_conditions(rule: Rule, tool: KnownTool, arguments: Json) -> Iterator[str]:
-    if not tool.is_declared:
+def uncertain_rules(policy: Policy, tool: KnownTool, arguments: Json, caller: Caller) -> list[tuple[Rule, str]]:
+    """Return the rules that match what is recorded of a call and also test what is not, each with the missing part."""
+    subject = tool.readings[0][0]
+    call = CallTargets(subject, arguments, policy.workspace, caller)
+    redacted = tuple(_redacted_fields(subject, arguments))
+    found: list[tuple[Rule, str]] = []
+    for rule in policy.book:
+        visible: dict[str, tuple[ArgumentTest, ...] | None] = {}
+        hidden: list[str] = []
         unrecorded = {"its kind": rule.kinds, "its native id": rule.operations, "its digest": rule.declaration_digest}
-        yield from (f"{what}, which is not in the journal" for what, given in unrecorded.items() if given)
-    if rule.paths or rule.commands or rule.urls or rule.resources:
-        yield from (f"{where}, which is redacted" for where in _redacted_fields(tool.subject, arguments))
-    for test in rule.arguments:
-        if _is_redacted(arguments, test.steps):
-            yield f"{test.pointer}, which is redacted"
-
-
-def _visible_part(rule: Rule, tool: KnownTool, arguments: Json) -> Rule:
-    """Return the rule without the conditions that look at hidden values."""
-    if not tool.is_declared:
-        rule = replace(rule, kinds=(), operations=(), declaration_digest=None)
-    if tuple(_redacted_fields(tool.subject, arguments)):
-        rule = replace(rule, paths=(), commands=(), urls=(), resources=())
-    return replace(rule, arguments=tuple(each for each in rule.arguments if not _is_redacted(arguments, each.steps)))
+        if not tool.is_declared:
+            hidden += [f"{what}, which is not in the journal" for what, given in unrecorded.items() if given]
+            visible |= {"kinds": (), "operations": (), "declaration_digest": None}
+        if redacted and (rule.paths or rule.commands or rule.urls or rule.resources):
+            hidden += [f"{where}, which is redacted" for where in redacted]
+            visible |= {"paths": (), "commands": (), "urls": (), "resources": ()}
+        tests = [each for each in rule.arguments if _is_redacted(arguments, each.steps)]
+        if tests:
+            hidden += [f"{each.pointer}, which is redacted" for each in tests]
+            visible["arguments"] = tuple(each for each in rule.arguments if each not in tests)
+        if hidden and matches(replace(rule, **visible), call):
+            found.append((rule, hidden[0]))
+    return found
 
 
 def _redacted_fields(subject: Subject, arguments: Json) -> Iterator[str]:
@@ -309,7 +290,6 @@ class PolicyReplay:
         self._settings = settings
         self._policy = policy
         self._tools = tools
-        self._policies: dict[tuple[str, bool, tuple[str, ...]], Policy] = {}
 
     def decide(self, call: DecidedCall) -> ReplayOutcome:
         """Return what the file would have decided about one call."""
@@ -318,7 +298,8 @@ class PolicyReplay:
         tool = self._tools.find(call.invocation.tool_id, call.arguments, call.facts)
         actor, roles = call.invocation.actor_ref, call.invocation.actor_roles
         uncertain = uncertain_rules(self._policy, tool, call.arguments, self._policy.groups.caller(actor, roles))
-        policy = self._policy_without(uncertain, mode, interactive=interactive)
+        uncertain_refs = tuple(rule.ref for rule, _ in uncertain)
+        policy = self._policy_without(uncertain_refs, PermissionMode(mode), interactive=interactive)
         verdicts = [
             policy.decide(
                 subject,
@@ -332,32 +313,28 @@ class PolicyReplay:
             )
             for subject, facts in tool.readings
         ]
-        possible = {each for verdict in verdicts for each in _possible(verdict, uncertain, interactive=interactive)}
+        rules = [rule for rule, _ in uncertain]
+        possible = {each for verdict in verdicts for each in _possible(verdict, rules, interactive=interactive)}
         name, was = self._tools.name_of(call.invocation.tool_id), call.decision.behavior.value
         would, because, refs = UNKNOWN, _FACTS_MISSING, ()
         if len(possible) == 1:
             would, because, refs = next(iter(possible)).value, verdicts[0].reason.message or "", verdicts[0].rule_refs
         elif uncertain:
-            because = f"{uncertain[0].rule.ref} looks at {uncertain[0].looks_at}"
+            because = f"{uncertain[0][0].ref} looks at {uncertain[0][1]}"
         elif call.was_decided_by_facts and mode == call.decision.mode and call.decision.behavior in possible:
             would, because = was, _FACTS_DECIDED
         return ReplayOutcome(call=call, tool=name, was=was, would=would, because=because, rule_refs=refs)
 
-    def _policy_without(self, uncertain: tuple[UncertainRule, ...], mode: str, *, interactive: bool) -> Policy:
-        """Return the policy without uncertain rules; policies cache tools, so each is made once."""
-        left_out = tuple(each.rule.ref for each in uncertain)
-        key = (mode, interactive, left_out)
-        if key not in self._policies:
-            book = self._policy.book.without(*left_out)
-            self._policies[key] = replace(self._policy, book=book, mode=PermissionMode(mode), interactive=interactive)
-        return self._policies[key]
+    @lru_cache(maxsize=1024)  # noqa: B019 -- policies cache tools, so each is made once
+    def _policy_without(self, left_out: tuple[str, ...], mode: PermissionMode, *, interactive: bool) -> Policy:
+        """Return the policy without some rules."""
+        return replace(self._policy, book=self._policy.book.without(*left_out), mode=mode, interactive=interactive)
 
 
-def _possible(verdict: Verdict, uncertain: tuple[UncertainRule, ...], *, interactive: bool) -> Iterator[Behavior]:
+def _possible(verdict: Verdict, uncertain: list[Rule], *, interactive: bool) -> Iterator[Behavior]:
     """Yield what may have been decided, whichever uncertain rules match: the strictest rule wins."""
     yield verdict.behavior
     for each in uncertain:
-        behavior = each.rule.behavior
-        weight = {Behavior.DENY: Weight.DENY, Behavior.ASK: Weight.ASK}.get(behavior, Weight.ALLOW)
+        weight = {Behavior.DENY: Weight.DENY, Behavior.ASK: Weight.ASK}.get(each.behavior, Weight.ALLOW)
         if weight < verdict.weight:
-            yield behavior if interactive or behavior is not Behavior.ASK else Behavior.DENY
+            yield each.behavior if interactive or each.behavior is not Behavior.ASK else Behavior.DENY

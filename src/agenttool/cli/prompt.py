@@ -7,31 +7,23 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from agenttool.cli.format import indented_json, rough_duration
-from agenttool.cli.output import print_text
+from agenttool.cli.format import indented_json, print_json, rough_duration
+from agenttool.cli.output import figures, hint, plain_table, print_blocks, print_error, print_text
 from agenttool.codec import json_bytes, parse_object, to_json
 from agenttool.config import environment
 from agenttool.config.program import program_name
 from agenttool.errors import ConfigError, RecordError
 from agenttool.history.printable import one_line, printable
-from agenttool.policy.approvals import (
-    Allow,
-    Answer,
-    Deny,
-    Edit,
-    Question,
-    RememberScope,
-    remembering,
-    suggested_rules,
-)
+from agenttool.policy.approvals import Allow, Answer, Deny, Edit, Question, Remember
 from agenttool.policy.rules import parse_timestamp
 from agenttool.ports.deferred import Prompt, PromptKind
 from agenttool.records import Json, JsonObject, Timestamp
@@ -95,18 +87,10 @@ class Terminal:
         try:
             return await asyncio.to_thread(_run_editor, shlex.split(editor), text)
         except (OSError, ValueError) as error:
-            self.print_error(f"cannot run the editor {editor!r}: {error}; set VISUAL or EDITOR to another")
+            print_error("no_editor", f"cannot run the editor {editor!r}: {error}; set VISUAL or EDITOR to another")
             return None
         finally:
             self.is_editor_open = False
-
-    def print_error(self, message: str) -> None:
-        """Print an error; the user is asked again."""
-        print_text(self.console, printable(message, keep="\n"), "red")
-
-    def print_hint(self, message: str) -> None:
-        """Print what the user can do next."""
-        print_text(self.console, message, "dim")
 
 
 def _run_editor(editor: list[str], text: str) -> str | None:
@@ -130,21 +114,59 @@ class Skipped:
     all: bool = False
 
 
-def question_json(question: Question) -> JsonObject:
-    """Return an approval request as one JSON object."""
-    return {
-        "approval_id": question.approval_id,
-        "invocation_id": question.invocation_id,
-        "tool_id": question.tool_id,
-        "tool_name": question.tool_name,
-        "input": question.shown,
-        "reason": question.verdict.reason.message,
-        "suggested_updates": [{**to_json(update)} for update in question.suggested_updates],
-        "asked_at": question.asked_at,
-        "expires_at": question.expires_at,
-        "input_digest": question.input_digest,
-        "shown_digest": question.shown_digest,
-    }
+class ShownQuestion(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A call that waits for an answer, as a store or a server shows it."""
+
+    approval_id: str
+    invocation_id: str
+    tool_id: str
+    tool_name: str
+    input: Json
+    reason: str | None
+    suggested_updates: list[JsonObject]
+    asked_at: str
+    expires_at: str
+    input_digest: str
+    shown_digest: str
+    actor: str | None = None
+    why_not: str | None = None
+
+    @property
+    def rules(self) -> list[tuple[JsonObject, str]]:
+        """The suggested rules, each with its text: TOML for a settings file where that is possible, else JSON."""
+        found = ((each.get("rule"), each.get("value")) for each in self.suggested_updates)
+        return [
+            (rule, text.strip() if isinstance(text, str) else json_bytes(rule).decode())
+            for rule, text in found
+            if isinstance(rule, dict)
+        ]
+
+    def remember(self, number: int, feedback: str | None = None) -> Remember:
+        """Return the answer that allows the call and adds a suggested rule.
+
+        Raises:
+            ConfigError: there is no such rule.
+        """
+        if not 1 <= number <= len(self.rules):
+            raise ConfigError(f"there is no suggestion {number}; use a number from 1 to {len(self.rules)}")
+        return Remember(rule=self.rules[number - 1][0], feedback=feedback)
+
+
+def shown_question(question: Question) -> ShownQuestion:
+    """Return a question of a runtime as it is shown."""
+    return ShownQuestion(
+        approval_id=question.approval_id,
+        invocation_id=question.invocation_id,
+        tool_id=question.tool_id,
+        tool_name=question.tool_name,
+        input=question.shown,
+        reason=question.verdict.reason.message,
+        suggested_updates=[to_json(update) for update in question.suggested_updates],
+        asked_at=question.asked_at,
+        expires_at=question.expires_at,
+        input_digest=question.input_digest,
+        shown_digest=question.shown_digest,
+    )
 
 
 def shown_mark(digest: str) -> str:
@@ -164,21 +186,50 @@ def unseen_text(digest: str, mark: str | None) -> str:
     return f"{found}; read it again, then answer with --shown {shown_mark(digest)}"
 
 
-def print_question(console: Console, question: JsonObject) -> None:
-    """Print an approval request, given as `--json` prints it: input, reason, rules that would allow it, and age."""
-    actor = f" for {question['actor']}" if question.get("actor") else ""
+@dataclass(slots=True)
+class ToolBacklog:
+    """The open questions of one tool: how many, the oldest, and when the first expires."""
+
+    tool_name: str
+    waiting: int
+    oldest: str
+    asked_at: str
+    expires_at: str
+
+
+def print_backlog(questions: Iterable[ShownQuestion]) -> None:
+    """Print how many questions wait, tool by tool, most first. The oldest question comes first."""
+    found: dict[str, ToolBacklog] = {}
+    for each in questions:
+        first = ToolBacklog(each.tool_name, 0, each.approval_id, each.asked_at, each.expires_at)
+        backlog = found.setdefault(each.tool_name, first)
+        backlog.waiting += 1
+        backlog.expires_at = min(backlog.expires_at, each.expires_at)
+    ordered = sorted(found.values(), key=lambda backlog: -backlog.waiting)
+    for backlog in ordered:
+        print_json(asdict(backlog))
+    rows = ((f"{each.waiting:,}", each.tool_name, *age_and_expiry(each.asked_at, each.expires_at)) for each in ordered)
+    table = plain_table(figures("waiting"), "tool", "oldest", "", rows=rows)
+    print_blocks([table if ordered else "nothing waits for an answer"])
+
+
+def print_question(console: Console, question: ShownQuestion) -> None:
+    """Print an approval request: its input, its reason, rules that would allow it, and its age."""
+    actor = f" for {question.actor}" if question.actor else ""
     what = f"needs approval{actor} to run with this input:"
-    console.print(Text(printable(str(question["tool_name"])), style="bold"), Text(printable(what)))
-    console.print(indented_json(question["input"]), soft_wrap=True)
-    reason = str(question["reason"] or "no rule allows it").rstrip(".")
+    console.print(Text(printable(question.tool_name), style="bold"), Text(printable(what)))
+    console.print(indented_json(question.input), soft_wrap=True)
+    reason = (question.reason or "no rule allows it").rstrip(".")
     console.print(Text(f"Reason: {printable(reason)}."))
-    for number, rule in enumerate(_rule_texts(question["suggested_updates"]), 1):
+    for number, (_, rule) in enumerate(question.rules, 1):
         console.print(Text("A rule that would allow it from now on" + (f" ({number})" if number > 1 else "") + ":"))
         for line in rule.split("\n"):
             console.print(Text(f"  {printable(line)}", style="dim"), soft_wrap=True)
-    age, expiry = age_and_expiry(str(question["asked_at"]), str(question["expires_at"]))
-    mark = shown_mark(str(question["shown_digest"]))
-    print_text(console, f"{question['approval_id']} · asked {age} · {expiry} · shown {mark}", "dim")
+    age, expiry = age_and_expiry(question.asked_at, question.expires_at)
+    mark = shown_mark(question.shown_digest)
+    print_text(f"{question.approval_id} · asked {age} · {expiry} · shown {mark}", "dim", console)
+    if question.why_not:
+        print_text(f"You cannot answer: {question.why_not}", "yellow", console)
 
 
 def age_and_expiry(asked_at: str, expires_at: str) -> tuple[str, str]:
@@ -188,18 +239,10 @@ def age_and_expiry(asked_at: str, expires_at: str) -> tuple[str, str]:
     return f"{rough_duration(age)} ago", f"expires in {rough_duration(left)}" if left > 0 else "expired"
 
 
-def _rule_texts(updates: Json) -> Iterator[str]:
-    """Yield the suggested rules: as TOML for a settings file where that is possible, else as JSON."""
-    for update in updates if isinstance(updates, list) else ():
-        if isinstance(update, dict) and isinstance(rule := update.get("rule"), dict):
-            text = update.get("value")
-            yield text.strip() if isinstance(text, str) else json_bytes(rule).decode()
-
-
-async def ask_approval(terminal: Terminal, question: Question, *, can_skip: bool) -> Answer | Skipped:
+async def ask_approval(terminal: Terminal, question: ShownQuestion, *, can_skip: bool) -> Answer | Skipped:
     """Ask until the user answers; the end of the input skips the question, or denies it where it cannot be skipped."""
     choices = ["[bold]y[/]es", "[bold]n[/]o", "[bold]e[/]dit"]
-    choices += ["[bold]r[/]emember"] if suggested_rules(question) else []
+    choices += ["[bold]r[/]emember"] if question.rules else []
     choices += ["[bold]s[/]kip"] if can_skip else []
     while True:
         line = await terminal.read_line(f"Run it? {' · '.join(choices)}:")
@@ -209,14 +252,14 @@ async def ask_approval(terminal: Terminal, question: Question, *, can_skip: bool
         try:
             answer = await _parse_reply(terminal, question, word.lower(), rest.strip(), can_skip=can_skip)
         except (ConfigError, RecordError) as error:
-            terminal.print_error(str(error))
+            print_error("unusable", str(error))
             continue
         if answer is not None:
             return answer
 
 
 async def _parse_reply(
-    terminal: Terminal, question: Question, word: str, rest: str, *, can_skip: bool
+    terminal: Terminal, question: ShownQuestion, word: str, rest: str, *, can_skip: bool
 ) -> Answer | Skipped | None:
     """Return the answer for a word and the text after it; none if the user must be asked again."""
     answers: dict[str, Answer | Skipped] = {"y": Allow(feedback=rest or None), "n": Deny(message=rest or None)}
@@ -225,11 +268,11 @@ async def _parse_reply(
     if word[:1] in answers and word in _WORDS:
         return answers[word[:1]]
     if word in ("r", "remember"):
-        return remembering(question, Allow(), int(rest) if rest.isdecimal() else 1, RememberScope.STORE, ())
+        return question.remember(int(rest) if rest.isdecimal() else 1)
     if word in ("e", "edit"):
-        text = rest or await terminal.edit(json.dumps(question.shown, indent=2, ensure_ascii=False) + "\n")
+        text = rest or await terminal.edit(json.dumps(question.input, indent=2, ensure_ascii=False) + "\n")
         return None if text is None else Edit(input=parse_object(text, what="an edited input"))
-    terminal.print_hint(
+    hint(
         "y runs it as shown; n denies it, and the model reads the text after it; e changes the input; "
         "r runs it and allows what the rule covers from now on" + ("; s leaves it open" if can_skip else "")
     )
@@ -253,13 +296,13 @@ def prompt_json(prompt: Prompt) -> JsonObject:
 
 def print_prompt(console: Console, prompt: Prompt) -> None:
     """Print a provider's prompt; its text is untrusted and stays on one line each."""
-    print_text(console, f"{prompt.prompt_id}  {one_line(prompt.tool_name)} asks", "bold")
-    print_text(console, f"  {one_line(prompt.message)}")
+    print_text(f"{prompt.prompt_id}  {one_line(prompt.tool_name)} asks", "bold", console)
+    print_text(f"  {one_line(prompt.message)}", None, console)
     for number, choice in enumerate(prompt.choices, 1):
         mark = "  (default)" if number - 1 == prompt.default else ""
-        print_text(console, f"  {number}  {one_line(choice)}{mark}")
+        print_text(f"  {number}  {one_line(choice)}{mark}", None, console)
     if prompt.url is not None:
-        print_text(console, f"  open {one_line(prompt.url)}")
+        print_text(f"  open {one_line(prompt.url)}", None, console)
 
 
 def parse_choice(word: str) -> int | None:
@@ -275,10 +318,10 @@ def parse_choice(word: str) -> int | None:
     return int(word) - 1
 
 
-async def answer_prompt(rt: Runtime, console: Console, prompt_id: str, choice: int | None) -> bool:
+async def answer_prompt(rt: Runtime, prompt_id: str, choice: int | None) -> bool:
     """Answer a provider's prompt and print the outcome; return whether the answer was accepted."""
     chosen = await rt.prompts.choose(prompt_id, choice)
-    print_text(console, f"{prompt_id}: {chosen.message}", "green" if chosen.is_taken else "red")
+    hint(f"{prompt_id}: {chosen.message}", "green" if chosen.is_taken else "red")
     return chosen.is_taken
 
 
@@ -288,9 +331,9 @@ async def ask_prompt(rt: Runtime, terminal: Terminal, prompt: Prompt) -> bool:
     if word is None:
         return False
     try:
-        await answer_prompt(rt, terminal.console, prompt.prompt_id, parse_choice(word or DEFAULT_CHOICE))
+        await answer_prompt(rt, prompt.prompt_id, parse_choice(word or DEFAULT_CHOICE))
     except ConfigError as error:
-        terminal.print_error(str(error))
+        print_error("unusable", str(error))
     return True
 
 
@@ -305,5 +348,5 @@ async def ask_open_prompts(rt: Runtime, terminal: Terminal, store_arguments: str
         if terminal.is_interactive and is_choice and not await ask_prompt(rt, terminal, prompt):
             break
     if any(prompt.kind is PromptKind.CHOICE for prompt in found) and not terminal.is_interactive:
-        terminal.print_hint(f"\nto answer: {program_name()} approvals answer PRM_ID 1{store_arguments}")
+        hint(f"\nto answer: {program_name()} approvals answer PRM_ID 1{store_arguments}")
     return len(found)

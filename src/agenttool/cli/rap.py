@@ -4,18 +4,19 @@ import asyncio
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
+from rich.text import Text
 
 from agenttool.adapters.python.source import import_module_from
 from agenttool.adapters.rap.credentials import Bearer, Credential, Signed
 from agenttool.cli.format import print_json
 from agenttool.cli.http_server import bind, is_public, local_url, run_server
-from agenttool.cli.options import JsonOption, read_variable
-from agenttool.cli.output import escape_markup, print_text, warn
+from agenttool.cli.options import argument, option, read_variable
+from agenttool.cli.output import print_blocks, print_text, warn
 from agenttool.errors import ConfigError
 from agenttool.history.printable import printable
 from agenttool.rap.check import CheckFinding, open_check
@@ -26,9 +27,9 @@ app = typer.Typer(add_completion=False)
 NOT_MET, NOT_CHECKED = 1, 3
 """Exit codes of a check in which an expectation is not met, or some could not be checked; 2 is a usage error."""
 
-_MARKS = {True: "[green]met[/]        ", False: "[red]not met[/]    ", None: "[yellow]not checked[/]"}
+_MARKS = {True: ("met        ", "green"), False: ("not met    ", "red"), None: ("not checked", "yellow")}
 
-ProviderArgument = Annotated[str, typer.Argument(metavar="MODULE:NAME", help="The provider")]
+ProviderArgument = Annotated[str, argument("MODULE:NAME", "The provider")]
 
 
 @app.callback()
@@ -40,12 +41,9 @@ def rap() -> None:
 def serve(
     place: ProviderArgument,
     *,
-    host: Annotated[str, typer.Option(help="Address to listen on")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any free port")] = 8123,
-    store: Annotated[Path | None, typer.Option(metavar="FILE", help="Store calls there")] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help='Print one line such as {"port": 8123} once it serves, and nothing else')
-    ] = False,
+    host: Annotated[str, option("--host", "Address to listen on")] = "127.0.0.1",
+    port: Annotated[int, option("--port", "Port to listen on; 0 for any free port", low=0, high=65535)] = 8123,
+    store: Annotated[Path | None, option("--store FILE", "Store calls there")] = None,
 ) -> None:
     """Serve a provider's tools over the Reactive Agent Protocol.
 
@@ -59,7 +57,7 @@ def serve(
     with bind(host, port) as listening:
         if is_public(listening):
             _warn_about_access(provider)
-        run_server(listening, _running(provider), lambda: _announce(provider, listening, as_json=as_json))
+        run_server(listening, _running(provider), lambda: _announce(provider, listening))
 
 
 @asynccontextmanager
@@ -70,15 +68,14 @@ async def _running(provider: Provider) -> AsyncGenerator[Provider]:
 
 @app.command()
 def check(
-    url: Annotated[str, typer.Argument(metavar="URL", help="The base URL of a provider")],
+    url: Annotated[str, argument("URL", "The base URL of a provider")],
     *,
     token_env: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Environment variable that holds the bearer token")
+        str | None, option("--token-env NAME", "Environment variable that holds the bearer token")
     ] = None,
     secret_env: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Environment variable that holds the secret for signatures")
+        str | None, option("--secret-env NAME", "Environment variable that holds the secret for signatures")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object for each expectation")] = False,
 ) -> None:
     """Check from outside whether a provider behaves as runtimes expect.
 
@@ -96,14 +93,14 @@ def check(
 
     found = asyncio.run(findings())
     for each in found:
-        _print_finding(each, as_json=as_json)
+        _print_finding(each)
     outcomes = {each.is_met for each in found}
     if False in outcomes or None in outcomes:
         raise typer.Exit(NOT_MET if False in outcomes else NOT_CHECKED)
 
 
 @app.command()
-def describe(place: ProviderArgument, *, as_json: JsonOption = False) -> None:
+def describe(place: ProviderArgument) -> None:
     """Describe what a toolset and each of its tools mean for security.
 
     Prints a page of Markdown for people who decide whether to call or offer the
@@ -111,10 +108,8 @@ def describe(place: ProviderArgument, *, as_json: JsonOption = False) -> None:
     """
     provider = load_provider(place)
     page = printable(provider.security, keep="\n")
-    if as_json:
-        print_json({"toolset": provider.settings.name, "page": page})
-    else:
-        typer.echo(page, nl=False)
+    print_json({"toolset": provider.settings.name, "page": page})
+    print_text(page.rstrip("\n"))
 
 
 def _credential(token_env: str | None, secret_env: str | None) -> Credential | None:
@@ -125,18 +120,11 @@ def _credential(token_env: str | None, secret_env: str | None) -> Credential | N
     return None if secret_env is None else Signed(read_variable("--secret-env", secret_env))
 
 
-def _print_finding(finding: CheckFinding, *, as_json: bool) -> None:
-    if as_json:
-        detail = finding.detail or None
-        print_json(
-            {"expectation": finding.expectation, "is_met": finding.is_met, "detail": detail, "rules": [*finding.rules]}
-        )
-        return
-    console = Console(highlight=False)
+def _print_finding(finding: CheckFinding) -> None:
+    print_json({**asdict(finding), "detail": finding.detail or None})
     rules = " ".join(finding.rules)
-    console.print(f"{_MARKS[finding.is_met]}  {escape_markup(finding.expectation)}  [dim]{rules}[/]", soft_wrap=True)
-    if finding.detail:
-        print_text(console, f"             {printable(finding.detail)}")
+    line = Text.assemble(_MARKS[finding.is_met], f"  {printable(finding.expectation)}  ", (rules, "dim"))
+    print_blocks([line, *([f"             {finding.detail}"] if finding.detail else [])])
 
 
 def load_provider(place: str) -> Provider:
@@ -160,13 +148,9 @@ def _warn_about_access(provider: Provider) -> None:
         warn("runtimes call the host that they first asked; behind a proxy, set url= of the provider instead")
 
 
-def _announce(provider: Provider, listening: socket.socket, *, as_json: bool) -> None:
-    if as_json:
-        print_json({"port": listening.getsockname()[1]})
-        return
-    tools = ", ".join(tool.name for tool in provider.definitions)
-    console = Console(highlight=False)
-    console.print(f"[bold]{escape_markup(provider.settings.name)}[/] serves {tools}", soft_wrap=True)
-    url = escape_markup(provider.settings.url or local_url(listening))
-    console.print(f"base URL [cyan]{url}[/]   calls are stored in {provider.settings.store}", soft_wrap=True)
-    print_text(console, "Ctrl-C stops it; waiting calls continue at the next start", "dim")
+def _announce(provider: Provider, listening: socket.socket) -> None:
+    print_json({"port": listening.getsockname()[1]})
+    settings, tools = provider.settings, ", ".join(tool.name for tool in provider.definitions)
+    print_text(f"{settings.name} serves {tools}")
+    print_text(f"base URL {settings.url or local_url(listening)}   calls are stored in {settings.store}")
+    print_text("Ctrl-C stops it; waiting calls continue at the next start", "dim")

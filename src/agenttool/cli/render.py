@@ -13,8 +13,10 @@ from rich.text import Text
 from agenttool.cli.format import compact_json, duration, printable_lines, status_style
 from agenttool.cli.output import figures, fixed, indented, plain_table
 from agenttool.codec import to_json
+from agenttool.codec.moments import nanoseconds
 from agenttool.history.listed_call import approver_name
 from agenttool.history.printable import printable
+from agenttool.policy.verdict import REMEDIES
 from agenttool.records import (
     TERMINAL_EVENTS,
     Behavior,
@@ -73,27 +75,26 @@ def fields_table(fields: Iterable[tuple[str, str | None]]) -> Table:
 
 def timeline_table(events: Sequence[tuple[int, ToolEvent]]) -> Table:
     """Return events, each given with the nanoseconds since the call began."""
-    table = plain_table(figures("since start"), fixed("phase"), fixed("event"), "")
-    before: str | None = None
-    for row in _without_long_runs(events):
-        if isinstance(row, int):
-            table.add_row("", "", Text(f"… {row:,} more", style="dim"))
-            continue
-        since, event = row
-        phase = _phase(event)
-        shown = "" if phase == before else phase
-        before = phase
-        status = (event.data or {}).get("status")
-        name = Text(event_name(event), style=status_style(str(status)) if event.event_type.is_terminal else "")
-        table.add_row(f"+{duration(since)}", Text(shown, style="cyan"), name, Text(event_details(event)))
-    return table
+    return plain_table(figures("since start"), fixed("phase", "cyan"), fixed("event"), "", rows=_timeline_rows(events))
 
 
-def _phase(event: ToolEvent) -> str:
-    """Return the phase of an event; a cancellation request comes from outside and has none."""
-    recorded = (event.data or {}).get("phase")
-    known = _PHASES.get(event.event_type)
-    return printable(recorded) if isinstance(recorded, str) else "" if known is None else known.value
+def _timeline_rows(events: Sequence[tuple[int, ToolEvent]]) -> Iterator[tuple[str | Text, ...]]:
+    """Yield a row for each event; one row replaces the middle of a long run of progress updates."""
+    before = ""
+    for is_progress, group in groupby(events, key=lambda each: each[1].event_type is EventType.PROGRESS):
+        run = list(group)
+        hidden = run[SHOWN_UPDATES:-SHOWN_UPDATES] if is_progress and len(run) > 2 * SHOWN_UPDATES + 1 else []
+        for number, (since, event) in enumerate(run):
+            if hidden and number == SHOWN_UPDATES:
+                yield "", "", Text(f"… {len(hidden):,} more", style="dim")
+            if not hidden or not SHOWN_UPDATES <= number < len(run) - SHOWN_UPDATES:
+                data, known = event.data or {}, _PHASES.get(event.event_type)
+                # A cancellation request comes from outside and has no phase.
+                phase = str(data.get("phase") or (known.value if known else ""))
+                style = status_style(str(data.get("status"))) if event.event_type.is_terminal else ""
+                name = Text(event_name(event), style=style)
+                yield f"+{duration(since)}", "" if phase == before else phase, name, event_details(event)
+                before = phase
 
 
 def event_name(event: ToolEvent) -> str:
@@ -127,18 +128,6 @@ def approver_text(name: str, approver: Json) -> str:
     return printable(text if claim is None else f"{text}, claims to be {claim}")
 
 
-def _without_long_runs(events: Sequence[tuple[int, ToolEvent]]) -> Iterator[tuple[int, ToolEvent] | int]:
-    """Yield events; a number replaces the middle of a long run of progress updates."""
-    for is_progress, run in groupby(events, key=lambda each: each[1].event_type is EventType.PROGRESS):
-        updates = list(run)
-        if is_progress and len(updates) > 2 * SHOWN_UPDATES + 1:
-            yield from updates[:SHOWN_UPDATES]
-            yield len(updates) - 2 * SHOWN_UPDATES
-            yield from updates[-SHOWN_UPDATES:]
-        else:
-            yield from updates
-
-
 def inputs_table(
     invocation: ToolInvocation, mutations: Sequence[InputMutation], decisions: Sequence[PermissionDecision]
 ) -> Table:
@@ -148,25 +137,20 @@ def inputs_table(
     value = invocation.model_input
     shown = Text("not recorded", style="dim") if isinstance(value, UnsetType) else Text(compact_json(value))
     table.add_row(Text("model_input", style="cyan"), shown, "")
-    for stage, current, is_reached in _later_inputs(invocation):
+    # An unchanged input is not recorded, so another record shows whether the call reached it.
+    is_ready = any(each.status is InvocationStatus.ARGUMENTS_READY for each in invocation.status_transitions or ())
+    for stage, current, is_reached in (
+        (InputStage.OBSERVABLE_INPUT, invocation.observable_input, is_ready),
+        (InputStage.PERMISSION_INPUT, invocation.permission_input, bool(invocation.permission_decision_refs)),
+        (InputStage.CALL_INPUT, invocation.call_input, invocation.started_at is not None),
+    ):
         made = [each for each in mutations if each.to_input_ref == input_ref(invocation.invocation_id, stage)]
         same = Text("as above" if is_reached else "the call ended before this input", style="dim")
         lines = [_change_line(each) for each in input_changes(value, current, made)] or [same]
         changed_by = Text(", ".join(_mutation_source(each, approvers) for each in made))
-        table.add_row(Text(stage.value, style="cyan"), lines[0], changed_by)
-        for line in lines[1:]:
-            table.add_row("", line, "")
+        table.add_row(Text(stage.value, style="cyan"), Text("\n").join(lines), changed_by)
         value = value if isinstance(current, UnsetType) else current
     return table
-
-
-def _later_inputs(invocation: ToolInvocation) -> Iterator[tuple[InputStage, Json | UnsetType, bool]]:
-    """Yield the later inputs, and whether the call reached them: an unchanged input is not recorded."""
-    statuses = {step.status for step in invocation.status_transitions or ()}
-    is_ready = InvocationStatus.ARGUMENTS_READY in statuses
-    yield InputStage.OBSERVABLE_INPUT, invocation.observable_input, is_ready
-    yield InputStage.PERMISSION_INPUT, invocation.permission_input, bool(invocation.permission_decision_refs)
-    yield InputStage.CALL_INPUT, invocation.call_input, invocation.started_at is not None
 
 
 def _change_line(change: InputChange) -> Text:
@@ -224,16 +208,16 @@ def _decision(decision: PermissionDecision) -> Iterator[RenderableType]:
     title = Text(decision.behavior.value, style=f"bold {status_style(decision.behavior)}")
     yield title.append(f"  {printable_lines(reason.message or '')}", style="not bold default")
     yield indented(fields_table(_decision_fields(decision, reason)))
+    remedies = (reason.details or {}).get(REMEDIES)
+    if remedies:
+        yield indented(_change("one of these changes that:", str(remedies)))
     for suggestion in decision.suggested_updates or ():
         yield indented(_suggestion(suggestion, decision.behavior))
 
 
 def _decision_fields(decision: PermissionDecision, reason: Reason) -> Iterator[tuple[str, str | None]]:
-    check = decision.pending_classifier_check
-    classifier = (
-        None if check is None else (check.classifier_ref, check.status, check.authority, check.classifier_reason)
-    )
-    details = reason.details or {}
+    check, details = decision.pending_classifier_check, reason.details or {}
+    words = () if check is None else (check.classifier_ref, check.status, check.authority, check.classifier_reason)
     if decision.decided_by:
         yield "by", approver_text(decision.decided_by, details.get("approver"))
         yield "shown", str(details.get("shown_digest") or "not known: the answer came without a digest")
@@ -242,7 +226,7 @@ def _decision_fields(decision: PermissionDecision, reason: Reason) -> Iterator[t
     yield "overridden", ", ".join(reason.beaten_rule_refs or ()) or None
     yield "hook", reason.hook_ref or None
     yield "path", decision.blocked_path or None
-    yield "classifier", None if classifier is None else "  ".join(str(each) for each in classifier if each)
+    yield "classifier", "  ".join(str(each) for each in words if each) or None
     yield "feedback", decision.accept_feedback or None
     yield "expires", decision.expires_at or None
 
@@ -250,14 +234,16 @@ def _decision_fields(decision: PermissionDecision, reason: Reason) -> Iterator[t
 def _suggestion(suggestion: SuggestedUpdate, behavior: Behavior) -> RenderableType:
     """Return the smallest change that would have allowed the call: a rule to paste, or another update."""
     would = "would have run without approval" if behavior is Behavior.ASK else "would have been allowed"
-    if isinstance(suggestion.value, str) and suggestion.rule is not None:
-        title, text = f"it {would} with this rule:", suggestion.value
-    elif suggestion.rule is not None:
-        title, text = f"it {would} with this rule for the session:", compact_json(suggestion.rule)
-    else:
-        update = printable((suggestion.type or "change").replace("_", " "))
-        text = "" if isinstance(suggestion.value, UnsetType) else compact_json(suggestion.value)
-        title = f"it {would} after {update}:"
+    value, rule = suggestion.value, suggestion.rule
+    if rule is not None and isinstance(value, str):
+        return _change(f"it {would} with this rule:", value)
+    if rule is not None:
+        return _change(f"it {would} with this rule for the session:", compact_json(rule))
+    update = printable((suggestion.type or "change").replace("_", " "))
+    return _change(f"it {would} after {update}:", "" if isinstance(value, UnsetType) else compact_json(value))
+
+
+def _change(title: str, text: str) -> RenderableType:
     shown = Text(printable_lines(text), style="green", no_wrap=True, overflow="ignore")  # a wrapped rule is no TOML
     return Group(Text(title, style="dim", overflow="fold"), indented(shown))
 
@@ -265,33 +251,25 @@ def _suggestion(suggestion: SuggestedUpdate, behavior: Behavior) -> RenderableTy
 def hooks_table(hooks: Sequence[ToolHook]) -> Table:
     """Return every run of a hook: its event, how long it took, and its outputs."""
     rows = (
-        (
-            Text(printable(hook.name or hook.hook_id), style="cyan"),
-            hook.hook_event.value,
-            _hook_duration(hook),
-            _hook_outputs(hook),
-        )
-        for hook in hooks
+        (each.name or each.hook_id, each.hook_event.value, _hook_duration(each), _hook_outputs(each)) for each in hooks
     )
-    return plain_table("hook", "at", "took", "output", rows=rows)
+    return plain_table(fixed("hook", "cyan"), "at", "took", "output", rows=rows)
 
 
 def _hook_duration(hook: ToolHook) -> str:
     if hook.started_at is None or hook.ended_at is None:
         return ""
-    taken = datetime.fromisoformat(hook.ended_at) - datetime.fromisoformat(hook.started_at)
-    return duration(round(taken.total_seconds() * 1e9))
+    return duration(
+        nanoseconds(datetime.fromisoformat(hook.ended_at)) - nanoseconds(datetime.fromisoformat(hook.started_at))
+    )
 
 
 def _hook_outputs(hook: ToolHook) -> Text:
-    outputs: list[str] = []
-    for output in hook.outputs or ():
-        kind = output.type.value.replace("_", " ")
-        outputs.append(f"{kind}: {output.message}" if output.message else kind)
-    if not outputs:
-        return Text("nothing", style="dim")
-    stopped = any(output.type is HookOutputKind.STOP for output in hook.outputs or ())
-    return Text(printable("; ".join(outputs)), style="red" if stopped else "")
+    outputs = hook.outputs or ()
+    kinds = ((each.type.value.replace("_", " "), each.message) for each in outputs)
+    text = "; ".join(f"{kind}: {message}" if message else kind for kind, message in kinds)
+    style = "red" if any(each.type is HookOutputKind.STOP for each in outputs) else "" if outputs else "dim"
+    return Text(printable(text) or "nothing", style)
 
 
 def result_panel(result: ToolResult) -> Panel:

@@ -1,16 +1,20 @@
 """The payloads of a result as files, for `agenttool call --out`."""
 
 import mimetypes
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from agenttool.codec import json_bytes
 from agenttool.errors import StoreError
-from agenttool.records import ContentItem, ToolResult, UnsetType
+from agenttool.records import ContentItem, Ref, ToolResult, UnsetType
 from agenttool.results.payloads import JSON, OCTETS, PLAIN_TEXT
-from agenttool.runtime import Runtime
 
 _SUFFIXES = {PLAIN_TEXT.partition(";")[0]: ".txt", OCTETS: ".bin", JSON: ".json", "image/jpeg": ".jpg"}
+
+
+FetchPayload: TypeAlias = Callable[[Ref], Awaitable[bytes | None]]
+"""Returns the stored bytes of a reference; none if they are not stored."""
 
 
 class ResultPayload(NamedTuple):
@@ -26,23 +30,23 @@ class ResultPayload(NamedTuple):
         return _SUFFIXES.get(plain) or mimetypes.guess_extension(plain) or ".bin"
 
 
-async def read_payloads(rt: Runtime, result: ToolResult) -> tuple[ResultPayload, ...]:
+async def read_payloads(fetch: FetchPayload, result: ToolResult) -> tuple[ResultPayload, ...]:
     """Return what a tool returned, item by item, each complete even if a model reads only a preview.
 
     Raises:
         StoreError: the bytes of an item are not stored, or cannot be read.
     """
     is_json = not isinstance(result.structured_content, UnsetType | str)
-    found = [await _payload(rt, item, JSON if is_json else PLAIN_TEXT) for item in result.content or ()]
+    found = [await _payload(fetch, item, JSON if is_json else PLAIN_TEXT) for item in result.content or ()]
     payloads = tuple(each for each in found if each is not None)
     if not payloads and not isinstance(result.structured_content, UnsetType):
         payloads = (ResultPayload(json_bytes(result.structured_content), JSON),)
     return payloads
 
 
-async def _payload(rt: Runtime, item: ContentItem, text_type: str) -> ResultPayload | None:
+async def _payload(fetch: FetchPayload, item: ContentItem, text_type: str) -> ResultPayload | None:
     if item.ref is not None:
-        data = await rt.journal.payload(item.ref)
+        data = await fetch(item.ref)
         if data is None and item.text is None:
             place = item.ref.uri or item.ref.id
             raise StoreError(f"the result refers to {place!r}, which is not stored here; fetch it from its owner")

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import socket
+import sys
 import webbrowser
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -14,9 +15,6 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
-
-import typer
-from rich.console import Console
 
 from agenttool.adapters.python.source import Tool, load_tools
 from agenttool.adapters.rap.callback_urls import PATH
@@ -32,9 +30,10 @@ from agenttool.cli.options import (
     StoreOptions,
     ToolsOption,
     check_found_store,
+    option,
     read_variable,
 )
-from agenttool.cli.output import print_text, warn
+from agenttool.cli.output import hint, is_json, warn
 from agenttool.cli.settings_watch import SettingsWatch
 from agenttool.config import AUTO, Config, JwtTable, ServerSetting, load_config
 from agenttool.config.program import program_name
@@ -45,6 +44,7 @@ from agenttool.runtime import Runtime
 from agenttool.server.app import ServerApp, check_origin, serve_runtime
 from agenttool.server.demo_catalog import DEMO_RULES, demo_tools, make_calls
 from agenttool.server.lazy_app import lazy_app
+from agenttool.server.protected_resource import AuthorizationServer
 from agenttool.server.state import ServerOptions
 from agenttool.server.tenants import Tenant, Tenants, tenant_store
 
@@ -57,14 +57,13 @@ def serve(  # noqa: PLR0913 -- one for each option of the command
     settings: SettingsOption = None,
     store: StoreOption = None,
     places: ToolsOption = None,
-    host: Annotated[str | None, typer.Option(help="Address to listen on; default: 127.0.0.1")] = None,
-    port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any free port")] = None,
-    url: Annotated[str | None, typer.Option(help="URL at which tool servers reach this server")] = None,
+    host: Annotated[str | None, option("--host", "Address to listen on; default: 127.0.0.1")] = None,
+    port: Annotated[int | None, option("--port", "Port to listen on; 0 for any free port", low=0, high=65535)] = None,
+    url: Annotated[str | None, option("--url", "URL at which tool servers reach this server")] = None,
     demo: Annotated[
-        bool | None, typer.Option("--demo/--no-demo", help="Offer demo tools; default: only without settings and tools")
+        bool | None, option("--demo/--no-demo", "Offer demo tools; default: only without settings and tools")
     ] = None,
-    opens: Annotated[bool, typer.Option("--open", help="Open the console in a browser")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the address as JSON once it serves")] = False,
+    opens: Annotated[bool, option("--open", "Open the console in a browser")] = False,
 ) -> None:
     """Serve the HTTP API, MCP and the console on one port.
 
@@ -105,12 +104,11 @@ def serve(  # noqa: PLR0913 -- one for each option of the command
             answer_command=f"{program_name()} approvals{options.for_any_folder.arguments}",
             finds_store=store is None and loaded.store is None,
             tools=tools,
-            callback_url=callback_url,
             server=replace(server_options(server, callback_url), is_demo=is_demo),
         )
 
         def announce() -> None:
-            _announce(address, opener, as_json=as_json)
+            _announce(address, opener)
             if opens:
                 webbrowser.open(opener.login_url)
 
@@ -123,15 +121,17 @@ def server_options(server: ServerSetting, url: str) -> ServerOptions:
     Raises:
         ConfigError: a setting is invalid, or the extra for JWTs is missing.
     """
-    token_env, verify_jwt = server.token_env, None
+    token_env, verify_jwt, login = server.token_env, None, None
     if server.jwt is not None:
         from agenttool.server.jwt_verifier import JwtVerifier  # noqa: PLC0415 -- an extra
 
-        verify_jwt = JwtVerifier(read_table(server.jwt, JwtTable, "[server.jwt]"))
+        jwt = read_table(server.jwt, JwtTable, "[server.jwt]")
+        verify_jwt, login = JwtVerifier(jwt), AuthorizationServer.of(jwt)
     return ServerOptions(
         url=url,
         token=None if token_env is None else Bearer(read_variable("token_env of [server]", token_env)),
         verify_jwt=verify_jwt,
+        login=login,
         requires_key=server.requires_key,
         approves_own_calls=server.approves_own_calls,
         origins=[check_origin(each) for each in server.origins],
@@ -157,7 +157,6 @@ class RuntimeOpener:
     answer_command: str
     finds_store: bool
     tools: list[Tool]
-    callback_url: str
     server: ServerOptions
     login_url: str = ""
     """The login link, once the server is open."""
@@ -173,6 +172,7 @@ class RuntimeOpener:
                 ) as app,
                 asyncio.TaskGroup() as group,
             ):
+                await app.grants.store_url(self.server.url)
                 self.login_url = await login_link(app.grants, self.server.url)
                 tasks = [group.create_task(self.watch.run(partial(self._apply, app.gateway.tenants)))]
                 if self.server.is_demo:
@@ -211,7 +211,7 @@ class RuntimeOpener:
                 rules=DEMO_RULES if self.server.is_demo else (),
                 approve="wait",
                 tenant=tenant,
-                callback_url=self.callback_url if is_default else f"{self.callback_url}/t/{tenant}",
+                callback_url=self.server.url if is_default else f"{self.server.url}/t/{tenant}",
             ) as rt,
             _mcp_app(rt, loaded, self.answer_command, self.server.url) as mcp,
         ):
@@ -311,20 +311,23 @@ def _warn_about_address(listening: socket.socket, public_url: str | None, addres
         )
 
 
-def _announce(address: str, opener: RuntimeOpener, *, as_json: bool) -> None:
-    callback_url, login_url = opener.callback_url, opener.login_url
-    if as_json:
+def _announce(address: str, opener: RuntimeOpener) -> None:
+    callback_url, login_url = opener.server.url, opener.login_url
+    if is_json():
         print_json({"url": address, "callback_url": callback_url, "login_url": login_url})
         return
-    console = Console(stderr=True)
-    print_text(console, f"serving at {address}; tools call back at {callback_url}{PATH}")
-    print_text(console, f"console, opens once, within 15 minutes: {login_url}", "bold")
+    lines = [f"serving at {address}; tools call back at {callback_url}{PATH}"]
+    if sys.stderr.isatty():
+        lines.append(f"console, opens once, within 15 minutes: {login_url}")
+    else:  # other people may read a log, and the link grants every role
+        lines.append(f"`{program_name()} keys link` prints a link that opens the console once")
     if opener.server.is_demo:
-        print_text(console, "a demo catalog is served, because there are no settings; three commands to try:")
         call = '{"tool": "files.read_file", "arguments": {"name": "welcome.txt"}}'
-        print_text(console, f"  curl {address}/v1/calls -H 'Content-Type: application/json' -d '{call}'")
-        print_text(console, f"  {program_name()} approvals")
-        print_text(console, f"  {program_name()} export-config claude-code --url {address}/mcp")
-    print_text(
-        console, f"status: curl {address}/v1/status   stop: Ctrl-C; waiting calls are left to the next process", "dim"
-    )
+        lines += [
+            "a demo catalog is served, because there are no settings; three commands to try:",
+            f"  curl {address}/v1/calls -H 'Content-Type: application/json' -d '{call}'",
+            f"  {program_name()} approvals",
+            f"  {program_name()} export-config claude-code --url {address}/mcp",
+        ]
+    hint("\n".join(lines), None)
+    hint(f"status: curl {address}/v1/status   stop: Ctrl-C; waiting calls are left to the next process")

@@ -5,13 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from rich.console import RenderableType
 from rich.text import Text
 
 from agenttool.cli.format import print_json
-from agenttool.cli.options import JsonOption
-from agenttool.cli.output import done, heading, indented, plain_table, print_blocks
+from agenttool.cli.options import argument
+from agenttool.cli.output import done, heading, indented, is_json, plain_table, print_blocks
 from agenttool.config import settings_layers
 from agenttool.config.layers import LOCAL_FILE, SETTINGS_FILE, SettingsLayer, merge_layers, strictness
 from agenttool.config.program import program_name
@@ -20,7 +19,6 @@ from agenttool.config.secret_words import MASK, REFERENCE, masked_text, masked_w
 from agenttool.config.trust import is_trusted
 from agenttool.config.writer import create_settings
 from agenttool.errors import ConfigError
-from agenttool.history.printable import printable
 from agenttool.records import Json, JsonObject, RuleSource
 
 _FIRST_SETTINGS = f"""\
@@ -56,11 +54,11 @@ rules = "starter"               # the package's rules for commands: reads and te
 # module = "mytools"
 """
 
+_IGNORED_STORE = "/agenttool.db*\n/agenttool.*.db*\n"
+
 
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of the project")] = Path(),
-    *,
-    as_json: JsonOption = False,
+    folder: Annotated[Path, argument("FOLDER", "The folder of the project")] = Path(),
 ) -> None:
     """Write a first settings file, with comments."""
     file = folder / SETTINGS_FILE
@@ -72,19 +70,32 @@ def init(
         ) from error
     except OSError as error:
         raise ConfigError(f"{file} cannot be written: {error.strerror}; name another folder") from error
-    if as_json:
-        print_json({"file": str(file)})
-    else:
-        done(f"wrote {file}; see it with: {program_name()} settings")
+    _ignore_store(folder)
+    print_json({"file": str(file)})
+    done(f"wrote {file}; see it with: {program_name()} settings")
 
 
-def settings(*, as_json: JsonOption = False) -> None:
+def _ignore_store(folder: Path) -> None:
+    """Add the files of the store to `.gitignore`, if the folder is in a repository of git."""
+    file, above = folder / ".gitignore", folder.resolve()
+    if not any((each / ".git").exists() for each in (above, *above.parents)):
+        return
+    try:
+        text = file.read_text(encoding="utf-8") if file.exists() else ""
+        if _IGNORED_STORE not in text:
+            joint = "\n" if text and not text.endswith("\n") else ""
+            file.write_text(f"{text}{joint}{_IGNORED_STORE}", encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{file} cannot be changed: {error}; add these lines to it:\n{_IGNORED_STORE}") from error
+
+
+def settings() -> None:
     """Show which settings files apply, and where settings come from."""
     files = [(layer, layer.read()) for layer in settings_layers()]
     merge_layers((layer, written) for layer, written in files if written is not None)  # raises if something is invalid
     states = [_state(layer, written) for layer, written in files]
     rows = _settings_rows([(layer, written) for layer, written in files if written is not None])
-    if as_json:
+    if is_json():
         layers: list[Json] = [
             {"layer": _name(layer), "file": str(layer.file), "exists": written is not None, "state": state}
             for (layer, written), state in zip(files, states, strict=True)
@@ -98,11 +109,8 @@ def settings(*, as_json: JsonOption = False) -> None:
             Text(f"a file is not trusted, so commands do not run here; see: {program_name()} trust", style="yellow")
         )
     blocks.append(heading("Settings"))
-    shown = [
-        (Text(str(row["setting"]), style="cyan"), Text(printable(str(row["value"]))), Text(_where(row), style="dim"))
-        for row in rows
-    ]
-    print_blocks([*blocks, indented(plain_table(rows=shown)) if shown else indented(Text("none"))])
+    shown = ((Text(str(row["setting"]), "cyan"), str(row["value"]), Text(_where(row), "dim")) for row in rows)
+    print_blocks([*blocks, indented(plain_table("", "", "", rows=shown) if rows else "none")])
 
 
 _UNTRUSTED = "not trusted"
@@ -111,7 +119,7 @@ _UNTRUSTED = "not trusted"
 def _state(layer: SettingsLayer, written: SettingsFile | None) -> str:
     if written is None:
         return "none"
-    return "yours" if layer.is_user else "trusted" if is_trusted(written) else _UNTRUSTED
+    return "yours" if layer.is_user else "trusted" if is_trusted(written.file, written.digest) else _UNTRUSTED
 
 
 def _name(layer: SettingsLayer) -> str:

@@ -10,21 +10,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
+from rich.text import Text
 
 from agenttool.cli.call import input_schema, read_arguments
 from agenttool.cli.format import print_json, print_rows
 from agenttool.cli.import_settings import ServerSource, add
 from agenttool.cli.openapi_service import ServiceSource, unusable_parts
-from agenttool.cli.options import SETTINGS_FILE, JsonOption, SettingsOption, StoreOption, StoreOptions
-from agenttool.cli.output import done, escape_markup, indented, plain_table, print_blocks, print_error, print_text
+from agenttool.cli.options import SETTINGS_FILE, SettingsOption, StoreOption, StoreOptions, argument, option
+from agenttool.cli.output import done, hint, indented, is_json, plain_table, print_blocks, print_error, print_text
 from agenttool.cli.prompt import shown_mark, was_shown
 from agenttool.codec import digest_of_any
 from agenttool.config import AUTO
 from agenttool.config.program import program_name
 from agenttool.config.table import suggestion
 from agenttool.errors import ConfigError
-from agenttool.history.printable import printable
 from agenttool.ports.source import ReviewedSource, Source, SourceStatus
 from agenttool.records import Json, JsonObject, Lifecycle
 from agenttool.runtime import Runtime
@@ -45,15 +45,13 @@ _S = TypeVar("_S")
 
 
 @app.callback(invoke_without_command=True)
-def sources(
-    context: typer.Context, *, store: StoreOption = None, settings: SettingsOption = None, as_json: JsonOption = False
-) -> None:
+def sources(context: typer.Context, *, store: StoreOption = None, settings: SettingsOption = None) -> None:
     """List the servers in the settings, and review changed tools."""
     if context.invoked_subcommand is not None:
         return
     found = asyncio.run(_states(store, settings))
     empty = f"there are no sources; add [sources.NAME] to {SETTINGS_FILE}"
-    print_rows(found, _state_blocks(found), as_json=as_json, empty=empty)
+    print_rows(found, _state_blocks(found), empty=empty)
     if any(row["state"] != "ready" or row["waiting"] for row in found):
         raise typer.Exit(FAULTY)
 
@@ -69,7 +67,8 @@ def log(name: str, *, store: StoreOption = None, settings: SettingsOption = None
             return source.log
 
     for line in asyncio.run(lines()):
-        typer.echo(printable(line))
+        print_json({"line": line})
+        print_text(line)
 
 
 @app.command()
@@ -87,11 +86,12 @@ def login(name: str, *, store: StoreOption = None, settings: SettingsOption = No
     found = asyncio.run(state())
     if found is None or not found.is_ready:
         raise ConfigError(f"the login at {name!r} did not succeed: {found and found.fault}; try again")
+    print_json({"source": name, "state": "ready"})
     done(f"{name} is ready")
 
 
 def _show_page(url: str) -> None:
-    print_text(Console(stderr=True), "open this page, and grant access:", "bold")
+    hint("open this page, and grant access:", "bold")
     typer.echo(url, err=True)
     webbrowser.open(url)
 
@@ -99,14 +99,13 @@ def _show_page(url: str) -> None:
 @app.command()
 def review(
     name: str,
-    tools: Annotated[list[str] | None, typer.Argument(metavar="TOOL", help="Only these tools")] = None,
+    tools: Annotated[list[str] | None, argument("TOOL", "Only these tools")] = None,
     *,
     accept: Annotated[
-        str | None, typer.Option(metavar="DIGEST", help="Accept what you saw; the review prints its digest")
+        str | None, option("--accept DIGEST", "Accept what you saw; the review prints its digest")
     ] = None,
     store: StoreOption = None,
     settings: SettingsOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Show how tools of a server changed, and accept the changes; until then these tools do not run."""
 
@@ -128,30 +127,30 @@ def review(
 
     changes, mark, is_accepted = asyncio.run(reviewed())
     for change in changes:
-        print_json({**change, "digest": mark, "accepted": is_accepted}) if as_json else _print_change(change)
+        print_json({**change, "digest": mark, "accepted": is_accepted})
+        _print_change(change)
     if changes and accept is not None and not is_accepted:
         message = f"nothing was accepted: you saw something else, {accept!r}; read it again, then use --accept {mark}"
         print_error("other_definition", message)
-    elif not as_json:
+    elif not is_json():
         count, waits = ("1 tool", "waits") if len(changes) == 1 else (f"{len(changes)} tools", "wait")
         command = f"{program_name()} sources review {shlex.join([name, *(tools or ())])} --accept {mark}"
         advice = f"accept with: {command}{StoreOptions(store, settings).arguments}"
         outcome = f"{count} accepted" if is_accepted else f"{count} {waits} for a review; {advice}"
-        print_text(Console(), outcome if changes else "nothing waits for a review", "dim")
+        print_text(outcome if changes else "nothing waits for a review", "dim")
     if changes and not is_accepted:
         raise typer.Exit(FAULTY)
 
 
 @app.command()
-def request(  # noqa: PLR0913 -- one for each option of the command
-    source: Annotated[str, typer.Argument(help="The name of the source")],
-    tool: Annotated[str, typer.Argument(help="The tool")],
-    words: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Arguments")] = None,
+def request(
+    source: Annotated[str, argument("", "The name of the source")],
+    tool: Annotated[str, argument("", "The tool")],
+    words: Annotated[list[str] | None, argument("KEY=VALUE", "Arguments")] = None,
     *,
-    args: Annotated[str | None, typer.Option(metavar="JSON", help="Arguments as a JSON object")] = None,
+    args: Annotated[str | None, option("--args JSON", "Arguments as a JSON object")] = None,
     store: StoreOption = None,
     settings: SettingsOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Print the request that a call of an OpenAPI service would send; secrets are masked, and nothing is sent."""
 
@@ -167,15 +166,12 @@ def request(  # noqa: PLR0913 -- one for each option of the command
 
     shown = asyncio.run(previewed())
     body = None if shown.body is None else shown.body.decode(errors="replace")
-    if as_json:
-        print_json({"method": shown.method, "url": shown.url, "headers": dict(shown.headers), "body": body})
-        return
-    typer.echo(printable(f"{shown.method} {shown.url}"))
+    print_json({"method": shown.method, "url": shown.url, "headers": dict(shown.headers), "body": body})
+    print_text(f"{shown.method} {shown.url}")
     for name, value in shown.headers.items():
-        typer.echo(printable(f"{name}: {value}"))
+        print_text(f"{name}: {value}")
     if body is not None:
-        typer.echo("")
-        print_text(Console(), body)
+        print_text(f"\n{body}")
 
 
 def _open(store: str | None, settings: Path | None) -> Runtime:
@@ -232,33 +228,25 @@ def _state(status: SourceStatus, source: Source | None, tools: int) -> JsonObjec
 
 
 def _state_blocks(found: Sequence[JsonObject]) -> Iterator[RenderableType]:
-    rows = (
-        (
-            escape_markup(str(row["source"])),
-            str(row["state"]),
-            str(row["tools"]),
-            str(row["protocol"] or ""),
-            escape_markup(str(row["fault"] or "")),
-        )
-        for row in found
-    )
-    yield plain_table("source", "state", "tools", "protocol", "fault", rows=rows)
+    columns = ("source", "state", "tools", "protocol", "fault")
+    rows = (("" if row[each] is None else str(row[each]) for each in columns) for row in found)
+    yield plain_table(*columns, rows=rows)
     for row in found:
         lines = row["log"]
         if row["state"] != "ready" and isinstance(lines, list) and lines:
-            yield f"the log of {escape_markup(str(row['source']))} ends with:"
-            yield from (indented(escape_markup(str(line))) for line in lines[-LOG_LINES:])
+            yield f"the log of {row['source']} ends with:"
+            yield from (indented(str(line)) for line in lines[-LOG_LINES:])
 
 
 def _print_change(change: JsonObject) -> None:
     kind = "changed" if change["is_changed"] else "new"
-    blocks: list[RenderableType] = [f"[cyan]{escape_markup(str(change['tool']))}[/]  {kind}"]
+    blocks: list[RenderableType] = [Text.assemble((str(change["tool"]), "cyan"), f"  {kind}")]
     members = change["members"]
     for member, values in members.items() if isinstance(members, dict) else ():
         before, after = values if isinstance(values, list) else (None, values)
-        blocks.append(indented(escape_markup(f"{member}:")))
+        blocks.append(indented(f"{member}:"))
         blocks += [
-            indented(indented(escape_markup(f"{mark} {json.dumps(value, ensure_ascii=False)}")))
+            indented(indented(f"{mark} {json.dumps(value, ensure_ascii=False)}"))
             for mark, value in (("-", before), ("+", after))
             if value is not None
         ]

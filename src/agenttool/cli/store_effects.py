@@ -6,16 +6,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
+from agenttool.call.approval import REMEMBERED_RULE, remembered_rule
+from agenttool.call.checkpoint import CheckpointKind
 from agenttool.codec import read_own
 from agenttool.config.effects import SettingsEffect
 from agenttool.config.program import program_name
 from agenttool.config.trust import place_of
+from agenttool.durable.stored_approvals import StoredAnswer, checkpoint_in
 from agenttool.errors import ConfigError
 from agenttool.history.printable import one_line
 from agenttool.journal.steps import STEPS
-from agenttool.pipeline.checkpoint import CheckpointKind
-from agenttool.pipeline.remembered_rules import REMEMBERED_RULE, remembered_rule
-from agenttool.pipeline.stored_approvals import StoredAnswer, checkpoint_in
+from agenttool.policy.approvals import Remember
 from agenttool.records import InvocationId, JsonObject
 from agenttool.server.grants import DOCUMENT_KIND, GrantKind
 from agenttool.stores.sqlite.reader import SqliteReader
@@ -51,9 +52,10 @@ def _effects(reader: SqliteReader) -> Iterator[SettingsEffect]:
         is_asked = opened.kind == CheckpointKind.ASKED and opened.answer is None
         what = f"about {name}" if is_asked else f"{name}, which needs no answer any more"
         yield SettingsEffect("ask" if is_asked else "resume", f"{what} ({one_line(opened.invocation_id)})")
-        rule = None if not opened.answer else read_own(opened.answer, StoredAnswer).rule
-        if rule is not None:
-            yield SettingsEffect("allow", f"calls with {_members(rule)} (once {one_line(opened.invocation_id)} runs)")
+        answer = None if not opened.answer else read_own(opened.answer, StoredAnswer).answer
+        if isinstance(answer, Remember):
+            what = f"calls with {_members(answer.rule)} (once {one_line(opened.invocation_id)} runs)"
+            yield SettingsEffect("allow", what)
     for approval_id, call in reader.documents(REMEMBERED_RULE):
         facts = [fact for _, fact in reader.facts_of(InvocationId(call.decode(errors="replace")))]
         rule = remembered_rule(facts, approval_id)

@@ -2,22 +2,24 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 from rich.bar import Bar
 from rich.console import Console, RenderableType
+from rich.text import Text
 
 from agenttool import sync
 from agenttool.adapters.python.source import Tool, declared, load_tools
 from agenttool.catalog.absence_text import ToolVisibility, visibility_on
 from agenttool.catalog.unresolved import similar_names
-from agenttool.cli.format import print_json
-from agenttool.cli.options import JsonOption, SettingsOption, ToolsOption, UrlOption, server_url
-from agenttool.cli.output import escape_markup, indented, plain_table, print_blocks, print_text
+from agenttool.cli.format import document_of, print_json, print_rows
+from agenttool.cli.options import SettingsOption, ToolsOption, UrlOption, argument, option, server_url
+from agenttool.cli.output import fixed, hint, indented, is_json, plain_table, print_blocks, print_text
+from agenttool.cli.remote import open_server
+from agenttool.client import Client
 from agenttool.codec import to_json
 from agenttool.config import AUTO
 from agenttool.config.layers import SETTINGS_FILE
@@ -40,6 +42,7 @@ from agenttool.records import (
     acted_on,
 )
 from agenttool.runtime import Runtime
+from agenttool.server.messages import ToolSummary
 
 NOTHING_FOUND = 1
 BAR_WIDTH = 10
@@ -51,38 +54,48 @@ _MEDIA = "media:"
 
 ViewerOption = Annotated[
     list[str] | None,
-    typer.Option("--as", metavar="VIEWER", help="Look as role=PATTERN,…, model=CAPABILITY,… or sub-agent"),
+    option("--as VIEWER", "Look as role=PATTERN,…, model=CAPABILITY,… or sub-agent"),
 ]
 
 
 def tools(
     *,
     places: ToolsOption = None,
-    why: Annotated[str | None, typer.Option(metavar="NAME", help="Explain why a model cannot see this tool")] = None,
+    why: Annotated[str | None, option("--why NAME", "Explain why a model cannot see this tool")] = None,
     viewers: ViewerOption = None,
     settings: SettingsOption = None,
     url: UrlOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """List the tools of a module, and the facts assumed about them."""
-    server = server_url(url, **{"from": places, "as": viewers}, settings=settings)
+    server = server_url(url, {"from": places, "settings": settings}, {"as": viewers})
     if server is not None:
-        from agenttool.cli.remote import print_tools  # noqa: PLC0415 -- it loads the HTTP client
-
-        print_tools(server, why, as_json=as_json)
+        with open_server(server) as gateway:
+            _print_tools_of(gateway, why)
         return
-    viewer, given = parse_viewer(viewers), load_tools(places or [])
+    given = load_tools(places or [])
     with sync.open(store="memory:", approve="wait", config=settings or AUTO, tools=given) as rt:
         require_tools(rt, given, f"{program_name()} tools --from MODULE")
-        records, surface = list(rt.journal.export()), viewer.surface(rt)[1]
+        records, surface = list(rt.journal.export()), _surface_for(rt, viewers)[1]
     if why is not None:
         for explanation in _explain(records, surface, why):
-            print_json(explanation) if as_json else typer.echo(printable(str(explanation["why"])))
-    elif as_json:
+            print_json(explanation)
+            print_text(str(explanation["why"]))
+    elif is_json():
         for record in records:
             print_json(to_json(record))
     else:
         _print_tools(records, surface)
+
+
+def _print_tools_of(gateway: Client, why: str | None) -> None:
+    """Print the tools of a server, or why a model does not see one."""
+    found: list[ToolSummary] = [*gateway.iter_tools()] if why is None else [gateway.tool(why)]
+    if why is not None and not is_json():
+        print_text(f"{found[0].name} is {found[0].state}: {found[0].why}")
+        return
+    rows = ((each.name, each.state, each.description.split("\n")[0]) for each in found)
+    table = plain_table("tool", "state", "description", rows=rows)
+    print_rows([*map(document_of, found)], [table], empty="the server has no tools")
 
 
 def require_tools(rt: Runtime | sync.SyncRuntime, given: list[Tool], command: str) -> None:
@@ -102,21 +115,32 @@ def complete_tool_name(ctx: typer.Context, incomplete: str) -> list[str]:
     given: list[Tool] = []
     with suppress(Exception):  # a shell shows nothing but completions
         given = load_tools(ctx.params.get("places") or [])
-    declarations = [declared(each).declaration for each in given]
-    names = [name for each in declarations for name in (each.name, _qualified_name(each))]
-    return [name for name in names if name.startswith(incomplete)]
+    return [name for each in given for name in tool_names(each) if name.startswith(incomplete)]
+
+
+def tool_names(tool: Tool) -> tuple[str, str]:
+    """Return the names of a tool, without and with its namespace."""
+    declaration = declared(tool).declaration
+    return declaration.name, _qualified_name(declaration)
 
 
 def _print_tools(records: list[Record], surface: ToolSurface) -> None:
     blocks: list[RenderableType] = []
     interfaces = {each.tool_id: each for each in records if isinstance(each, ToolInterface)}
-    for declaration in records:
-        if isinstance(declaration, ToolDeclaration):
-            description = escape_markup(declaration.description.split("\n")[0])
-            head = f"[cyan]{escape_markup(_qualified_name(declaration))}[/]  {_argument_names(declaration)}".rstrip()
-            blocks += [head, indented(description), indented(_facts(interfaces[declaration.tool_id]))]
+    blocked = {each.tool_id: each for each in surface.blocked_tools or ()}
+    for declaration in _declarations(records):
+        head = Text.assemble((_qualified_name(declaration), "cyan"), "  ", *_argument_names(declaration))
+        facts = _facts(interfaces[declaration.tool_id])
+        blocks += [head, indented(declaration.description.split("\n")[0]), indented(facts)]
+        if (absent := blocked.get(declaration.tool_id)) is not None:
+            reason = "; ".join(filter(None, (absent.message, absent.would_change)))
+            blocks.append(indented(Text(printable(f"unavailable: {reason}"), "yellow")))
     print_blocks(blocks)
-    print_text(Console(), _surface_summary(surface), "dim")
+    print_text(_surface_summary(surface), "dim")
+
+
+def _declarations(records: list[Record]) -> list[ToolDeclaration]:
+    return [each for each in records if isinstance(each, ToolDeclaration)]
 
 
 def _explain(records: list[Record], surface: ToolSurface, name: str) -> list[JsonObject]:
@@ -125,7 +149,7 @@ def _explain(records: list[Record], surface: ToolSurface, name: str) -> list[Jso
     Raises:
         ConfigError: there is no such tool.
     """
-    declared = [record for record in records if isinstance(record, ToolDeclaration)]
+    declared = _declarations(records)
     visibility = visibility_on(surface)
     found = [_explanation(each, visibility) for each in declared if name in _names(each)]
     if not found:
@@ -156,15 +180,16 @@ def _surface_summary(surface: ToolSurface) -> str:
     return line
 
 
-def _argument_names(declaration: ToolDeclaration) -> str:
+def _argument_names(declaration: ToolDeclaration) -> Iterator[tuple[str, str]]:
+    """Yield the names of the arguments, each with its style; an optional one is dim."""
     schema = (declaration.input_contract and declaration.input_contract.model_input_schema) or {}
     properties, required = schema.get("properties"), schema.get("required")
-    names: list[str] = list(properties) if isinstance(properties, dict) else []
     needed: list[Json] = required if isinstance(required, list) else []
-    return " ".join(escape_markup(name) if name in needed else f"[dim]{escape_markup(name)}?[/]" for name in names)
+    for name in properties if isinstance(properties, dict) else ():
+        yield (f"{printable(name)} ", "") if name in needed else (f"{printable(name)}? ", "dim")
 
 
-def _facts(interface: ToolInterface) -> str:
+def _facts(interface: ToolInterface) -> Text:
     """Return the facts that decisions use; a fact that was not declared is dim."""
     words = {
         "is_read_only": ("reads", "writes"),
@@ -172,9 +197,9 @@ def _facts(interface: ToolInterface) -> str:
         "is_open_world": ("open world", "closed world"),
         "is_concurrency_safe": ("parallel", "serial"),
     }
+    chosen = ((fact, pair[acted_on(interface, fact) is not True]) for fact, pair in words.items())
     inferred = interface.inferred_facts or ()
-    chosen = [(fact, pair[0] if acted_on(interface, fact) is True else pair[1]) for fact, pair in words.items()]
-    return ", ".join(f"[dim]{word}[/]" if fact in inferred else word for fact, word in chosen if word)
+    return Text(", ").join(Text(word, "dim" if fact in inferred else "") for fact, word in chosen if word)
 
 
 def _qualified_name(declaration: ToolDeclaration) -> str:
@@ -185,25 +210,8 @@ def _names(declaration: ToolDeclaration) -> tuple[str, ...]:
     return (_qualified_name(declaration), declaration.name, declaration.tool_id, *(declaration.aliases or ()))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Viewer:
-    """The model for which a surface is made: its role, its capabilities, and whether it is a sub-agent."""
-
-    role: Role | None = None
-    model: ModelCapabilities | None = None
-    is_sub_agent: bool = False
-
-    def surface(self, rt: sync.SyncRuntime) -> tuple[sync.SyncRuntime, ToolSurface]:
-        """Return the viewer's surface, and the runtime that it belongs to."""
-        surface = rt.surface(role=self.role, model=self.model)
-        if not self.is_sub_agent:
-            return rt, surface
-        child = rt.child(surface)
-        return child, child.surface(role=self.role, model=self.model)
-
-
-def parse_viewer(words: Iterable[str] | None) -> Viewer:
-    """Return the viewer that the `--as` options describe.
+def _surface_for(rt: sync.SyncRuntime, viewers: Iterable[str] | None) -> tuple[sync.SyncRuntime, ToolSurface]:
+    """Return the surface of the viewer that the `--as` options describe, and the runtime that it belongs to.
 
     Raises:
         ConfigError: an option is not known.
@@ -211,7 +219,7 @@ def parse_viewer(words: Iterable[str] | None) -> Viewer:
     role: Role | None = None
     model: ModelCapabilities | None = None
     is_sub_agent = False
-    for word in words or ():
+    for word in viewers or ():
         kind, _, value = word.partition("=")
         parts = tuple(part for each in value.split(",") if (part := each.strip()))
         if kind == "role" and parts:
@@ -222,7 +230,8 @@ def parse_viewer(words: Iterable[str] | None) -> Viewer:
             is_sub_agent = True
         else:
             raise ConfigError(f"--as does not know {word!r}; use role=PATTERN, model=CAPABILITY or sub-agent")
-    return Viewer(role=role, model=model, is_sub_agent=is_sub_agent)
+    rt = rt.child(rt.surface(role=role, model=model)) if is_sub_agent else rt
+    return rt, rt.surface(role=role, model=model)
 
 
 def _parse_model(words: tuple[str, ...]) -> ModelCapabilities:
@@ -234,37 +243,33 @@ def _parse_model(words: tuple[str, ...]) -> ModelCapabilities:
 
 
 def search(  # noqa: PLR0913 -- one for each option of the command
-    words: Annotated[list[str], typer.Argument(metavar="QUERY", help="What the tool does, or select:NAME,NAME")],
+    words: Annotated[list[str], argument("QUERY", "What the tool does, or select:NAME,NAME")],
     *,
     places: ToolsOption = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Show at most this many")] = 10,
+    limit: Annotated[int, option("--limit", "Show at most this many", low=1)] = 10,
     model: Annotated[
         str | None,
-        typer.Option("--model", metavar="FOLDER", help="Search by meaning with this model; none for words only"),
+        option("--model FOLDER", "Search by meaning with this model; none for words only"),
     ] = None,
     viewers: ViewerOption = None,
     settings: SettingsOption = None,
     url: UrlOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the search result as JSON and nothing else")] = False,
 ) -> None:
     """Find tools by what they do, or by exact name, as a model would."""
-    server = server_url(url, **{"from": places, "as": viewers}, settings=settings, model=model)
-    viewer, tools = parse_viewer(viewers), load_tools(places or [])
-    surface, config = None, settings or AUTO
+    server = server_url(url, {"from": places, "settings": settings}, {"as": viewers, "model": model})
+    tools, surface, query = load_tools(places or []), None, " ".join(words)
     if server is None:
+        config = settings or AUTO
         with sync.open(store="memory:", approve="wait", config=config, tools=tools, search_model=model) as rt:
             require_tools(rt, tools, f"{program_name()} search {shlex.join(words)} --from MODULE")
-            viewer_runtime, surface = viewer.surface(rt)
-            viewer_runtime.prepare_search()
-            result = viewer_runtime.search(" ".join(words), surface=surface, limit=limit)
+            viewer, surface = _surface_for(rt, viewers)
+            viewer.surfaces.prepare_search()
+            result = viewer.search(query, surface=surface, limit=limit)
     else:
-        from agenttool.cli.remote import open_server  # noqa: PLC0415 -- it loads the HTTP client
-
         with open_server(server) as gateway:
-            result = gateway.search(" ".join(words), limit=limit)
-    if as_json:
-        print_json(to_json(result))
-    else:
+            result = gateway.search(query, limit=limit)
+    print_json(to_json(result))
+    if not is_json():
         _print_matches(result)
         _print_missing_credentials(surface)
     raise typer.Exit(0 if result.matches else NOTHING_FOUND)
@@ -276,22 +281,25 @@ def _print_missing_credentials(surface: ToolSurface | None) -> None:
     reasons = Counter(each.message for each in blocked if each.reason is AbsenceReason.CREDENTIAL_MISSING)
     for reason, count in reasons.most_common(_MAX_REASONS):
         tools = f"{count:,} tools were" if count > 1 else "1 tool was"
-        print_text(Console(stderr=True), f"{tools} left out of the search: {reason}", "yellow")
+        hint(f"{tools} left out of the search: {reason}", "yellow")
 
 
 def _print_matches(result: ToolSearchResult) -> None:
     matches = [each for each in result.matches if isinstance(each, SearchMatch)]
-    console, errors = Console(), Console(stderr=True)
-    table = plain_table("tool", "score", "", "why")
-    for match in matches:
-        name, reason = escape_markup(match.name or match.tool_id), escape_markup(match.reason or "")
-        bar = Bar(1.0, 0, match.score or 0.0, width=BAR_WIDTH, color="green")
-        table.add_row(f"[cyan]{name}[/]", f"{match.score:.2f}", bar, reason)
+    rows = (
+        (
+            each.name or each.tool_id,
+            f"{each.score or 0:.2f}",
+            Bar(1.0, 0, each.score or 0.0, width=BAR_WIDTH, color="green"),
+            each.reason or "",
+        )
+        for each in matches
+    )
     if matches:
-        console.print(table)
+        Console().print(plain_table(fixed("tool", "cyan"), "score", "", "why", rows=rows))
         must_load = result.next_action == NextAction.LOAD_SCHEMA_THEN_CALL
-        print_text(console, "a model loads these, then calls them" if must_load else "a model can call these", "dim")
+        print_text("a model loads these, then calls them" if must_load else "a model can call these", "dim")
     for name in result.missing_names or ():
-        print_text(errors, f"no tool is named {name!r}")
+        hint(f"no tool is named {name!r}", None)
     if not matches and not result.missing_names:
-        print_text(errors, "no tool matches; use other words, or fewer")
+        hint("no tool matches; use other words, or fewer", None)

@@ -6,19 +6,26 @@ from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
-from rich.console import Console
 
 from agenttool.assemble.settings import check_file
 from agenttool.cli.format import print_json, print_rows
-from agenttool.cli.options import JsonOption
-from agenttool.cli.output import done, escape_markup, plain_table, print_text
+from agenttool.cli.options import argument, option
+from agenttool.cli.output import done, is_json, plain_table, print_text
 from agenttool.cli.store_effects import store_effects
 from agenttool.config import settings_layers
 from agenttool.config.effects import SettingsEffect, effects_of
 from agenttool.config.layers import LOCAL_FILE, SETTINGS_FILE, user_config, user_file
 from agenttool.config.program import program_name
 from agenttool.config.reader import SettingsFile, config_in, digest_of_settings
-from agenttool.config.trust import TrustRecord, place_of, revoke_trust, trust_file, trust_record, trusted_files
+from agenttool.config.trust import (
+    TrustRecord,
+    is_trusted,
+    place_of,
+    revoke_trust,
+    trust_file,
+    trust_record,
+    trusted_files,
+)
 from agenttool.errors import ConfigError
 from agenttool.history.printable import one_line
 from agenttool.records import Json, JsonObject, RuleSource
@@ -36,21 +43,13 @@ class FoundFile(NamedTuple):
     digest: str
     effects: list[SettingsEffect]
 
-    @property
-    def is_trusted(self) -> bool:
-        """Whether the user trusts it as it was read."""
-        return trust_record(self.file) == TrustRecord(place_of(self.file), self.digest)
-
 
 def trust(
-    path: Annotated[
-        Path | None, typer.Argument(metavar="PATH", help="The project or its file; default: the one found from here")
-    ] = None,
+    path: Annotated[Path | None, argument("PATH", "The project or its file; default: the one found from here")] = None,
     *,
-    yes: Annotated[bool, typer.Option("--yes", help="Trust without a question")] = False,
-    list_all: Annotated[bool, typer.Option("--list", help="List the trusted files")] = False,
-    revoke: Annotated[Path | None, typer.Option(metavar="PATH", help="No longer trust this project or file")] = None,
-    as_json: JsonOption = False,
+    yes: Annotated[bool, option("--yes", "Trust without a question")] = False,
+    list_all: Annotated[bool, option("--list", "List the trusted files")] = False,
+    revoke: Annotated[Path | None, option("--revoke PATH", "No longer trust this project or file")] = None,
 ) -> None:
     """Trust the settings and the store of a project.
 
@@ -58,14 +57,14 @@ def trust(
     them. After each change you must trust them again. A file that you name with --settings needs no trust.
 
     A store can hold approved calls and remembered rules. If neither options nor settings name a store,
-    agenttool.db is used, but only if you created it or trust it.
+    commands use agenttool.db, but only if you created it or trust it. `agenttool call` uses no store then.
     """
     if list_all:
-        _print_list(as_json=as_json)
+        _print_list()
     elif revoke is not None:
-        _revoke(revoke, as_json=as_json)
+        _revoke(revoke)
     else:
-        _trust(_found_files(path), yes=yes, as_json=as_json)
+        _trust(_found_files(path), yes=yes)
 
 
 def _found_files(path: Path | None) -> list[FoundFile]:
@@ -119,13 +118,12 @@ def _effects(written: SettingsFile, stores: list[Path]) -> Iterator[SettingsEffe
         yield from store_effects(file)
 
 
-def _trust(files: list[FoundFile], *, yes: bool, as_json: bool) -> None:
-    new = [each for each in files if not each.is_trusted]
-    if not as_json:
-        for each in files:
-            _print_effects(each)
+def _trust(files: list[FoundFile], *, yes: bool) -> None:
+    new = [each for each in files if not is_trusted(each.file, each.digest)]
+    for each in files:
+        _print_effects(each)
     if new and not yes:
-        if as_json or not sys.stdin.isatty():
+        if is_json() or not sys.stdin.isatty():
             raise ConfigError("no user can confirm here; read the file, and pass --yes")
         until = "" if any(is_store_digest(each.digest) for each in new) else ", until the next change"
         if not typer.confirm(f"Trust {'it' if len(new) == 1 else 'them'}{until}?"):
@@ -133,29 +131,29 @@ def _trust(files: list[FoundFile], *, yes: bool, as_json: bool) -> None:
     for each in new:
         trust_file(each.file, each.digest)  # the bytes that were shown, not those of now
     for each in files:
-        if as_json:
-            would: list[Json] = [{"verb": effect.verb, "what": effect.what} for effect in each.effects]
-            print_json({"file": str(place_of(each.file)), "state": "trusted", "would": would})
-        elif each in new:
+        would: list[Json] = [{"verb": effect.verb, "what": effect.what} for effect in each.effects]
+        print_json({"file": str(place_of(each.file)), "state": "trusted", "would": would})
+        if each in new:
             done(f"trusted {one_line(str(place_of(each.file)))}")
 
 
 def _print_effects(found: FoundFile) -> None:
-    state = "is trusted" if found.is_trusted else "has changed" if trust_record(found.file) else "is not trusted"
-    print_text(Console(), f"{one_line(str(place_of(found.file)))} {state}. It would", "bold")
+    state = "has changed" if trust_record(found.file) else "is not trusted"
+    state = "is trusted" if is_trusted(found.file, found.digest) else state
+    print_text(f"{one_line(str(place_of(found.file)))} {state}. It would", "bold")
     nothing = "resume", "no call, and allow nothing"
     if not is_store_digest(found.digest):
         nothing = "start", "no command, and use no credential"
     for verb, what in found.effects or [nothing]:
-        print_text(Console(), f"  {verb:<10} {what}")
+        print_text(f"  {verb:<10} {what}")
 
 
-def _print_list(*, as_json: bool) -> None:
+def _print_list() -> None:
     found = trusted_files()
     rows: list[JsonObject] = [{"file": str(each.file), "state": _state(each), "digest": each.digest} for each in found]
-    cells = ((str(row["state"]), escape_markup(str(row["file"]))) for row in rows)
+    cells = ((str(row["state"]), str(row["file"])) for row in rows)
     empty = f"no file is trusted; trust one with: {program_name()} trust"
-    print_rows(rows, [plain_table("state", "file", rows=cells)], as_json=as_json, empty=empty)
+    print_rows(rows, [plain_table("state", "file", rows=cells)], empty=empty)
 
 
 def _state(record: TrustRecord) -> str:
@@ -168,7 +166,7 @@ def _state(record: TrustRecord) -> str:
     return "trusted" if digest == record.digest else "changed" if record.file.exists() else "deleted"
 
 
-def _revoke(path: Path, *, as_json: bool) -> None:
+def _revoke(path: Path) -> None:
     place = place_of(path)
     found = [
         each for each in trusted_files() if place in (each.file, each.file.parent) or each.file.parent == path.resolve()
@@ -177,7 +175,5 @@ def _revoke(path: Path, *, as_json: bool) -> None:
         raise ConfigError(f"{str(path)!r} is not trusted; list the trusted files with: {program_name()} trust --list")
     for each in found:
         revoke_trust(each)
-        if as_json:
-            print_json({"file": str(each.file), "state": "revoked"})
-        else:
-            done(f"revoked {each.file}")
+        print_json({"file": str(each.file), "state": "revoked"})
+        done(f"revoked {each.file}")

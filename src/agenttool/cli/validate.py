@@ -2,7 +2,6 @@
 
 import errno
 import os
-import re
 import stat
 import sys
 from collections.abc import Iterator
@@ -17,7 +16,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agenttool.cli.output import INTERRUPTED, fail, plain_table, replace_unencodable
+from agenttool.cli.options import argument, option
+from agenttool.cli.output import INTERRUPTED, fail, figures, is_json, plain_table, replace_unencodable
 from agenttool.cli.progress import WorkBar
 from agenttool.conformance.validate.finding import Finding, Severity, Summary, json_line
 from agenttool.conformance.validate.validation import Validation
@@ -26,21 +26,15 @@ from agenttool.history.printable import printable
 
 FINDINGS = 1
 
-_SIZE = re.compile(r"([0-9]{1,12}) ?(?:([KMG])i?)?B?", re.IGNORECASE)
-_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _STYLES = {Severity.ERROR: "red", Severity.WARNING: "yellow"}
 _INDENT = "  "
 
 
 def validate(
-    files: Annotated[list[str], typer.Argument(metavar="FILE", help="JSON or JSON Lines; - is standard input")],
+    files: Annotated[list[str], argument("FILE", "JSON or JSON Lines; - is standard input")],
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON Lines: findings, then a summary")] = False,
-    allow_warnings: Annotated[
-        bool, typer.Option("--allow-warnings", help="Exit with 0 if there are no errors")
-    ] = False,
-    limit: Annotated[int, typer.Option(min=0, metavar="N", help="Show at most N findings (without --json)")] = 100,
-    max_record: Annotated[str, typer.Option(metavar="SIZE", help="Skip larger documents")] = "64MiB",
+    allow_warnings: Annotated[bool, option("--allow-warnings", "Exit with 0 if there are no errors")] = False,
+    limit: Annotated[int, option("--limit N", "Show at most N findings (without --json)", low=0)] = 100,
 ) -> None:
     """Check the schemas and the consistency of records.
 
@@ -51,13 +45,12 @@ def validate(
     Exits with 0 if nothing was found, 1 if something was, 2 if a file could not be
     read.
     """
-    size = parse_size(max_record)
     if cast("object", sys.stdout) is None:
         fail("the standard output is closed; leave it open, or send it to a file")
     bar = WorkBar(total_size(files), in_bytes=True)
-    report = FindingPrinter(limit, bar, as_json=as_json)
+    report = FindingPrinter(limit, bar)
     try:
-        with bar, Validation(max_record=size, on_bytes=bar.advance) as validation:
+        with bar, Validation(on_bytes=bar.advance) as validation:
             for finding in find_all(validation, files):
                 report.add(finding)
         report.close(validation.summary)
@@ -96,9 +89,8 @@ def standard_input() -> BufferedReader:
 class FindingPrinter:
     """Prints JSON Lines; or blocks of text up to a limit, then a table."""
 
-    def __init__(self, limit: int, bar: WorkBar, *, as_json: bool) -> None:
+    def __init__(self, limit: int, bar: WorkBar) -> None:
         """Hide the progress bar while a block is printed."""
-        self._as_json = as_json
         self._limit = limit
         self._bar = bar
         self._count = 0
@@ -108,7 +100,7 @@ class FindingPrinter:
 
     def add(self, finding: Finding) -> None:
         """Print one line of JSON; or one block, unless the limit is reached."""
-        if self._as_json:
+        if is_json():
             sys.stdout.buffer.write(json_line(finding))
             return
         self._count += 1
@@ -118,7 +110,7 @@ class FindingPrinter:
 
     def close(self, summary: Summary) -> None:
         """Print the summary: one line of JSON; or how many findings were omitted, and a table."""
-        if self._as_json:
+        if is_json():
             sys.stdout.buffer.write(json_line(summary))
             sys.stdout.buffer.flush()
             return
@@ -153,45 +145,31 @@ def _folded(text: str, width: int | None) -> str:
 
 def summary_table(summary: Summary) -> Table:
     """Return how many records were read, and how many findings there are."""
-    table = plain_table(rows=((kind, f"{count:,}") for kind, count in summary.records.items()))
-    table.columns[1].justify, table.columns[1].no_wrap = "right", True
-    table.add_section()
-    table.add_row("records", f"{sum(summary.records.values()):,}", style="bold")
-    if summary.unreadable:
-        table.add_row("documents skipped", f"{summary.unreadable:,}", style="red")
-    table.add_row("files", f"{summary.files:,}")
-    table.add_row("bytes", f"{summary.bytes:,}")
-    table.add_section()
-    table.add_row("errors", f"{summary.errors:,}", style="red" if summary.errors else "green")
-    table.add_row("warnings", f"{summary.warnings:,}", style="yellow" if summary.warnings else "green")
-    return table
+    found = Text(f"{summary.errors:,}", style="red" if summary.errors else "green")
+    warned = Text(f"{summary.warnings:,}", style="yellow" if summary.warnings else "green")
+    skipped = [("documents skipped", Text(f"{summary.unreadable:,}", style="red"))] if summary.unreadable else []
+    rows = [
+        *((kind, f"{count:,}") for kind, count in summary.records.items()),
+        ("records", Text(f"{sum(summary.records.values()):,}", style="bold")),
+        *skipped,
+        ("files", f"{summary.files:,}"),
+        ("bytes", f"{summary.bytes:,}"),
+        ("errors", found),
+        ("warnings", warned),
+    ]
+    return plain_table("", figures(""), rows=rows)
 
 
 def total_size(files: list[str]) -> int | None:
-    """Return the size of all files, or none if one is a pipe; an unreadable file ends the command first."""
-    sizes = [file_size(name) for name in files if name != "-"]
-    known = [size for size in sizes if size is not None]
-    return sum(known) if len(known) == len(files) else None
+    """Return the size of all files, or none if one is a pipe; a missing file ends the command first."""
+    found = [_stat(name) for name in files if name != "-"]
+    is_known = len(found) == len(files) and all(stat.S_ISREG(each.st_mode) for each in found)
+    return sum(each.st_size for each in found) if is_known else None
 
 
-def file_size(name: str) -> int | None:
-    """Return the size of a file without opening it, because a pipe can be opened only once; none for a pipe."""
+def _stat(name: str) -> os.stat_result:
     try:
-        facts = Path(name).stat()
-        if stat.S_ISDIR(facts.st_mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if not os.access(name, os.R_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return Path(name).stat()  # it is not opened, because a pipe can be opened only once
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         fail(f"file cannot be opened: {name!r}: {reason}; name another file")
-    return facts.st_size if stat.S_ISREG(facts.st_mode) else None
-
-
-def parse_size(text: str) -> int:
-    """Return a size such as 64MiB, 500k or 1000 in bytes; anything else ends the command."""
-    match = _SIZE.fullmatch(text.strip())
-    size = int(match[1]) * _UNITS.get((match[2] or "").upper(), 1) if match else 0
-    if not size:
-        fail(f"--max-record must be a size, got {text!r}; write it like 64MiB, 500KiB or 1000")
-    return size

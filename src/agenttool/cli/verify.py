@@ -12,18 +12,17 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from agenttool.call.checkpoint import Checkpoint, checkpoint_mismatch, index_mismatch
 from agenttool.cli.format import print_json
-from agenttool.cli.options import StoreOption, open_journal, payload_location
+from agenttool.cli.options import SettingsOption, StoreOption, StoreOptions, option, output_file
 from agenttool.cli.output import INTERRUPTED, figures, fixed, hint, plain_table, print_blocks
 from agenttool.cli.progress import WorkBar
 from agenttool.codec import digest_of_any, json_bytes, read, read_own, to_json
+from agenttool.durable.stored_approvals import is_forged
 from agenttool.errors import ConfigError, RecordError, StoreError
 from agenttool.history.printable import printable
 from agenttool.journal import steps
 from agenttool.journal.projection import records_of
-from agenttool.pipeline.checkpoint import Checkpoint
-from agenttool.pipeline.integrity import checkpoint_mismatch, index_mismatch
-from agenttool.pipeline.stored_approvals import is_forged
 from agenttool.ports.facts import Fact
 from agenttool.ports.stores import Head, JournalFlaw, PayloadStore
 from agenttool.records import (
@@ -54,16 +53,14 @@ _PLAIN_STEPS = tuple(
 
 def verify(
     *,
-    pin: Annotated[Path | None, typer.Option(metavar="FILE", help="A head that --write-head wrote earlier")] = None,
-    head: Annotated[str | None, typer.Option(metavar="POSITION:HASH", help="An earlier head")] = None,
-    write_head: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the head here if no flaw is found")
-    ] = None,
+    pin: Annotated[Path | None, option("--pin FILE", "A head that --write-head wrote earlier")] = None,
+    head: Annotated[str | None, option("--head POSITION:HASH", "An earlier head")] = None,
+    write_head: Annotated[Path | None, option("--write-head FILE", "Write the head here if no flaw is found")] = None,
     payloads: Annotated[
-        str | None, typer.Option(metavar="PLACE", help="Folder or URL of the payloads, if not beside the journal")
+        str | None, option("--payloads PLACE", "Folder or URL of the payloads, if not beside the journal")
     ] = None,
     store: StoreOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON Lines: flaws, then a summary")] = False,
+    settings: SettingsOption = None,
 ) -> None:
     """Check that the journal is unchanged and consistent.
 
@@ -76,40 +73,37 @@ def verify(
     Exits with 0 if no flaw was found, 1 if one was, 2 if the journal could not be
     read.
     """
-    pinned = _pinned_head(pin, head)
-    with open_journal(store) as reader, reader.at_one_moment():
-        place = payloads or payload_location(store, reader.path)
+    pinned, write_head = _pinned_head(pin, head), output_file(write_head)
+    options = StoreOptions(store, settings)
+    with options.open_journal() as reader, reader.at_one_moment():
+        place = payloads or options.payload_location(reader.path)
         stored = ObjectPayloads.open(place) if "://" in place or Path(place).is_dir() else None
         with WorkBar(reader.count()[0]) as bar, asyncio.Runner() as runner:
             inspector = JournalInspector(reader, stored, runner, bar.advance)
             found = chain(reader.verify(pinned, inspector.check), inspector.check_open_calls(reader.head().position))
-            flaws, total = _collect(found, as_json=as_json)
-        if as_json:
-            chained = {"anchor": reader.anchor(), "head": reader.head(), "pinned": pinned}
-            ends = {name: None if end is None else to_json(end) for name, end in chained.items()}
-            print_json({"type": "summary", **inspector.counts, "flaws": total, **ends})
-        else:
-            if flaws:
-                more = total - len(flaws)
-                hint = [f"… and {more:,} more; --json prints all of them"] if more else []
-                print_blocks([_flaw_table(flaws), *hint, ""])
-            _print_report(reader, pinned, inspector.counts, total)
+            flaws, total = _collect(found)
+        chained = {"anchor": reader.anchor(), "head": reader.head(), "pinned": pinned}
+        ends = {name: None if end is None else to_json(end) for name, end in chained.items()}
+        print_json({"type": "summary", **inspector.counts, "flaws": total, **ends})
+        more = [f"… and {total - MAX_SHOWN:,} more; --json prints all of them"] if total > MAX_SHOWN else []
+        if flaws:
+            print_blocks([_flaw_table(flaws), *more, ""])
+        _print_report(reader, pinned, inspector.counts, total)
         if write_head is not None and not total:
             _write_head(reader.head(), write_head)
     if total:
         raise typer.Exit(FLAWS_FOUND)
 
 
-def _collect(found: Iterable[JournalFlaw], *, as_json: bool) -> tuple[list[JournalFlaw], int]:
+def _collect(found: Iterable[JournalFlaw]) -> tuple[list[JournalFlaw], int]:
     """Return the first flaws, for a terminal, and the number of all flaws; with JSON, print each at once."""
     shown: list[JournalFlaw] = []
     total = 0
     try:
         for flaw in found:
             total += 1
-            if as_json:
-                print_json({"type": "flaw", **to_json(flaw)})
-            elif len(shown) < MAX_SHOWN:
+            print_json({"type": "flaw", **to_json(flaw)})
+            if total <= MAX_SHOWN:
                 shown.append(flaw)
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
@@ -121,25 +115,29 @@ def _print_report(reader: SqliteReader, pinned: Head | None, counts: dict[str, i
     sealed = f", {counts['sealed']:,} sealed: their tools have sensitive fields" if counts["sealed"] else ""
     deleted = f", from {anchor + 1:,} on: retention deleted older ones" if anchor else ""
     missing = f", {gone:,} missing: expired, deleted, or stored elsewhere" if gone else ""
-    table = plain_table()
-    table.columns[0].min_width = len("payloads")
-    table.add_row("facts", f"{counts['facts']:,}{deleted}")
-    table.add_row("calls", f"{counts['calls']:,}, of which {counts['ended']:,} ended")
-    table.add_row("digests", f"{counts['digests']:,} checked{sealed}")
-    if counts["payloads"] or gone:
-        table.add_row("payloads", f"{counts['payloads']:,} checked{missing}")
-    table.add_row("pin", "none given: a rebuilt chain is not detected" if pinned is None else f"at {pinned.position:,}")
-    table.add_row("flaws", Text(f"{flaws:,}", style="bold red" if flaws else "bold green"))
+    rows: dict[str, str | Text] = {
+        "facts": f"{counts['facts']:,}{deleted}",
+        "calls": f"{counts['calls']:,}, of which {counts['ended']:,} ended",
+        "digests": f"{counts['digests']:,} checked{sealed}",
+        "payloads": f"{counts['payloads']:,} checked{missing}",
+        "pin": "none given: a rebuilt chain is not detected" if pinned is None else f"at {pinned.position:,}",
+        "flaws": Text(f"{flaws:,}", style="bold red" if flaws else "bold green"),
+    }
+    if not (counts["payloads"] or gone):
+        del rows["payloads"]
     # The head stays on one line, whatever the width, so that it can be copied.
-    print_blocks([table, Group(Text(f"head      {head.position}:{head.hash}", no_wrap=True, overflow="ignore"))])
+    line = Text(f"head      {head.position}:{head.hash}", no_wrap=True, overflow="ignore")
+    table = plain_table(rows=rows.items())
+    table.columns[0].min_width = len("payloads")
+    print_blocks([table, Group(line)])
 
 
 def _flaw_table(flaws: list[JournalFlaw]) -> Table:
-    table = plain_table(figures("position"), fixed("what"), "expected", "found")
-    for flaw in flaws:
-        cells = (Text(_short_hashes(flaw.expected)), Text(_short_hashes(flaw.found), style="red"))
-        table.add_row(str(flaw.position), Text(flaw.what, style="cyan"), *cells)
-    return table
+    rows = (
+        (str(each.position), each.what, _short_hashes(each.expected), Text(_short_hashes(each.found), style="red"))
+        for each in flaws
+    )
+    return plain_table(figures("position"), fixed("what", "cyan"), "expected", "found", rows=rows)
 
 
 def _short_hashes(text: str) -> str:

@@ -5,13 +5,10 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Annotated
 
-import typer
-from rich.console import Console
-
 from agenttool.adapters.rap.threads import View, ViewStore
 from agenttool.cli.format import indented_json, print_json
-from agenttool.cli.options import JsonOption, StoreOption, open_existing_store
-from agenttool.cli.output import hint, print_text
+from agenttool.cli.options import StoreOption, StoreOptions, argument, open_existing_store, option
+from agenttool.cli.output import hint, is_json, print_blocks, print_text
 from agenttool.history.printable import one_line
 
 POLL_S = 0.2
@@ -19,14 +16,11 @@ POLL_S = 0.2
 
 
 def views(
-    types: Annotated[list[str] | None, typer.Argument(metavar="TYPE", help="Only views of these types")] = None,
+    types: Annotated[list[str] | None, argument("TYPE", "Only views of these types")] = None,
     *,
-    thread: Annotated[str | None, typer.Option(metavar="ID", help="Only views of this thread")] = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Print each view when it changes, until Ctrl-C")
-    ] = False,
+    thread: Annotated[str | None, option("--thread ID", "Only views of this thread")] = None,
+    follow: Annotated[bool, option("--follow -f", "Print each view when it changes, until Ctrl-C")] = False,
     store: StoreOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Show the views that servers publish for each thread.
 
@@ -36,19 +30,17 @@ def views(
 
     async def print_views() -> int:
         shown = 0
-        async with open_existing_store(store) as parts:
+        async with open_existing_store(StoreOptions(store)) as parts:
             async for view in _changes(ViewStore(parts.documents), thread, follow=follow):
                 if types and view.view_type not in types:
                     continue
                 shown += 1
-                if as_json:
-                    print_json({"thread_id": view.thread_id, "view_type": view.view_type, "content": view.content})
-                else:
-                    _print_view(view)
+                print_json({"thread_id": view.thread_id, "view_type": view.view_type, "content": view.content})
+                _print_view(view)
         return shown
 
     with suppress(KeyboardInterrupt):  # the way to end --follow
-        if not asyncio.run(print_views()) and not as_json:
+        if not asyncio.run(print_views()) and not is_json():
             hint("there are no views")
 
 
@@ -69,9 +61,8 @@ async def _changes(views: ViewStore, thread: str | None, *, follow: bool) -> Asy
 
 
 def _print_view(view: View) -> None:
-    console = Console()
-    print_text(console, f"{one_line(view.thread_id)}  {one_line(view.view_type)}", "bold")
+    print_text(f"{one_line(view.thread_id)}  {one_line(view.view_type)}", "bold")
     if view.content:
-        console.print(indented_json(view.content), soft_wrap=True)
+        print_blocks([indented_json(view.content)])
     else:
-        console.print("  removed", style="dim")
+        print_text("  removed", "dim")

@@ -2,7 +2,8 @@
 
 from agenttool.codec.decode import (
     UNREADABLE,
-    flat_reader,
+    check_syntax,
+    closed_object,
     from_json,
     lower_first,
     parse_items,
@@ -13,9 +14,14 @@ from agenttool.codec.decode import (
     read_any,
     read_own,
     read_stored,
+    repeated_name,
+    retyped,
     shaped,
+    typed_reader_of,
 )
 from agenttool.codec.encode import (
+    HALF_PAIR,
+    Lazy,
     RawJson,
     canonical_json,
     clone,
@@ -29,19 +35,22 @@ from agenttool.codec.encode import (
     write,
     write_own,
 )
-from agenttool.codec.size import QUICK_CHARS, SHALLOW, has_more_values, is_quick, is_too_deep
+from agenttool.codec.size import QUICK_CHARS, SHALLOW, has_more_values, is_quick, is_too_deep, quick_levels
 
 __all__ = [
+    "HALF_PAIR",
     "QUICK_CHARS",
     "SHALLOW",
     "UNREADABLE",
+    "Lazy",
     "RawJson",
     "canonical_json",
+    "check_syntax",
     "clone",
+    "closed_object",
     "digest_of",
     "digest_of_any",
     "digest_of_bytes",
-    "flat_reader",
     "from_json",
     "has_more_values",
     "is_quick",
@@ -52,14 +61,18 @@ __all__ = [
     "parse_levels",
     "parse_object",
     "parse_value",
+    "quick_levels",
     "read",
     "read_any",
     "read_own",
     "read_stored",
     "record_digest",
+    "repeated_name",
+    "retyped",
     "shaped",
     "sorted_json",
     "to_json",
+    "typed_reader_of",
     "write",
     "write_own",
 ]

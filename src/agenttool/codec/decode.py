@@ -4,17 +4,17 @@ The first attempt rejects unknown members, which costs nothing and fits every re
 document is decoded again: old member names are replaced, and unknown members are preserved (`unknown_members`).
 """
 
+import json
 import re
 from collections.abc import Callable, Collection, Mapping
 from functools import cache
-from typing import TypeVar, Union, cast
+from typing import TypeVar, Union, cast, get_args
 
 import msgspec
 from msgspec import UNSET, UnsetType, ValidationError, convert, defstruct
 from msgspec.json import Decoder
-from msgspec.structs import asdict
 
-from agenttool.codec.encode import RawJson
+from agenttool.codec.encode import HALF_PAIR, Lazy, RawJson
 from agenttool.codec.unknown_members import read_with_unknown
 from agenttool.errors import RecordError
 from agenttool.records import (
@@ -62,10 +62,15 @@ read_object = cast("Callable[[bytes | str], JsonObject]", msgspec.json.Decoder(d
 """Decodes any JSON object fast; if it raises, use `parse_object` for a readable error."""
 
 _M = TypeVar("_M")
+_read_raw = msgspec.json.Decoder(RawJson).decode
 _read_items = msgspec.json.Decoder(list[RawJson]).decode
 _Scalar = str | int | float | bool | None
 _Members = dict[str, RawJson] | list[RawJson] | _Scalar
 _read_levels = msgspec.json.Decoder(dict[str, dict[str, _Members] | list[RawJson] | _Scalar]).decode
+
+_ESCAPED_COLON = b"\\u003"
+_encode = msgspec.json.Encoder().encode
+_BYTE = re.compile(r" \(byte (?P<place>\d+)\)$")
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """The exceptions of `read_object`."""
@@ -81,7 +86,7 @@ def read(data: bytes | str, kind: type[_P]) -> _P:
     """
     try:
         return _DECODE[kind](data)  # pyright: ignore[reportReturnType] -- the table holds each kind's own decoder
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError):
+    except (*UNREADABLE, KeyError):
         return from_json(parse_object(data), kind)
 
 
@@ -93,7 +98,7 @@ def read_any(data: bytes | str) -> Record:
     """
     try:
         return _any_record.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         members = parse_object(data)
     name = members.get("record_type")
     kind = RECORD_TYPES.get(name) if isinstance(name, str) else None
@@ -163,14 +168,79 @@ def parse_value(data: bytes | str | RawJson, *, what: str = "a value") -> Json:
     Raises:
         RecordError: it is not JSON.
     """
+    return cast("Json", _decoded(msgspec.json.decode, data, what))
+
+
+def check_syntax(data: bytes, *, what: str) -> None:
+    """Check that bytes are JSON, because a typed decoder may report a member before a syntax error.
+
+    Raises:
+        RecordError: they are not.
+    """
+    _decoded(_read_raw, data, what)
+
+
+def _decoded(decode: Callable[[bytes | str | RawJson], object], data: bytes | str | RawJson, what: str) -> object:
     try:
-        return cast("Json", msgspec.json.decode(data))
+        return decode(data)
     except RecursionError:
         raise RecordError(f"{what} must not be nested too deeply; flatten it") from None
     except UnicodeError:  # bytes that are not UTF-8, or text with surrogates
         raise RecordError(f"{what} must be UTF-8, and some of the bytes are not; re-encode them") from None
     except msgspec.DecodeError as error:
-        raise RecordError(f"{what} must be JSON: {error}; complete or repair it") from None
+        text = bytes(data) if isinstance(data, RawJson) else data
+        raise RecordError(f"{what} must be JSON: {_syntax_fault(str(error), text)}; complete or repair it") from None
+
+
+def _syntax_fault(fault: str, data: bytes | str) -> str:
+    """Return the message of a syntax error with line and column; the text around it may be secret."""
+    found = _BYTE.search(fault)
+    if found is None and "truncated" in fault and _is_complete(data):
+        return HALF_PAIR  # the decoder calls a text truncated also if half of a surrogate pair is missing
+    text = data.encode() if isinstance(data, str) else data
+    before = (text if found is None else text[: int(found["place"])]).decode(errors="replace")
+    line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+    return f"{_BYTE.sub('', fault)}, at line {line}, column {column}"
+
+
+def _is_complete(data: bytes | str) -> bool:
+    try:
+        json.loads(data)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def repeated_name(data: bytes, parsed: JsonObject) -> str | None:
+    """Return a member name that an object of a JSON text has twice; the decoder takes the last value of such a member.
+
+    A member has one colon outside of texts. So a JSON text in which no member is repeated has as many colons as its
+    value has members, and colons in names and texts. Only a JSON text with more is decoded again.
+    """
+    count = data.count(b":")
+    if count <= len(parsed) or (count <= _count_colons(parsed) and _ESCAPED_COLON not in data):
+        return None
+    repeated: list[str] = []
+
+    def find(pairs: list[tuple[str, object]]) -> None:
+        names = [name for name, _ in pairs]
+        repeated.extend(name for name in names if names.count(name) > 1)
+
+    json.loads(data, object_pairs_hook=find)
+    return next(iter(repeated), None)
+
+
+def _count_colons(parsed: JsonObject) -> int:
+    """Count the members of an object and its parts, and the colons in names and texts."""
+    count = len(parsed)
+    for name, value in parsed.items():
+        if ":" in name:
+            count += name.count(":")
+        if isinstance(value, str):
+            count += value.count(":")
+        elif isinstance(value, dict | list):
+            count += _encode(value).count(b":")
+    return count
 
 
 _PLACE = re.compile(r" - at `\$(?P<path>[^`]*)`$")
@@ -193,23 +263,28 @@ def lower_first(text: str) -> str:
     return text if text[1:2].isupper() else text[:1].lower() + text[1:]
 
 
-def flat_reader(types: Mapping[str, type], required: Collection[str]) -> Callable[[bytes], JsonObject]:
-    """Return a decoder of objects with just these members; it raises one of `UNREADABLE` for anything else."""
-    needed = [(name, kind) for name, kind in types.items() if name in required]
-    optional = [(name, kind | UnsetType, UNSET) for name, kind in types.items() if name not in required]
-    decode = Decoder(defstruct("Flat", [*needed, *optional], forbid_unknown_fields=True, gc=False)).decode
-    names = tuple(name for name, _, _ in optional)
-    if not names:
-        return lambda data: asdict(decode(data))
+def typed_reader_of(kind: type) -> Callable[[bytes], JsonObject]:
+    """Return a decoder of objects of one type, as plain JSON; it raises one of `UNREADABLE` for anything else."""
+    decode = Decoder(kind).decode
+    return lambda data: msgspec.to_builtins(decode(data))
 
-    def read(data: bytes) -> JsonObject:
-        members = asdict(decode(data))
-        for name in names:
-            if members[name] is UNSET:
-                del members[name]
-        return members
 
-    return read
+def closed_object(members: Mapping[str, type], required: Collection[str], tag: tuple[str, str | int] | None) -> type:
+    """Return the type of objects that have only these members; `tag` is a further member with a constant value.
+
+    Raises:
+        TypeError, ValueError: the decoder rejects such a type.
+    """
+    given = sorted(members.items(), key=lambda member: member[0] not in required)
+    names = {f"f{place}": name for place, (name, _) in enumerate(given)}
+    fields = [
+        (field, kind) if name in required else (field, kind | UnsetType, UNSET)
+        for field, (name, kind) in zip(names, given, strict=True)
+    ]
+    tag_field, value = tag or (None, None)
+    return defstruct(
+        "Given", fields, rename=names, forbid_unknown_fields=True, tag_field=tag_field, tag=value, gc=False
+    )
 
 
 def shaped(value: Json, shape: type[_P]) -> _P | None:
@@ -218,6 +293,14 @@ def shaped(value: Json, shape: type[_P]) -> _P | None:
         return convert(value, shape)
     except (ValidationError, RecursionError):
         return None
+
+
+def retyped(record: _P) -> _P | None:
+    """Return a copy of a record that shares its texts, and in which every value has the type of its field, if it can.
+
+    It is none if a value does not fit.
+    """
+    return shaped(cast("Json", msgspec.to_builtins(record)), type(record))
 
 
 _T = TypeVar("_T")
@@ -245,4 +328,11 @@ def read_stored(data: bytes | None, kind: type[_T]) -> _T | None:
 
 @cache
 def _decoder(kind: type[object]) -> "msgspec.json.Decoder[object]":
-    return msgspec.json.Decoder(kind)
+    return msgspec.json.Decoder(kind, dec_hook=_decode_lazy)
+
+
+def _decode_lazy(kind: type[object], value: object) -> object:
+    if kind is object:  # the decoder asks about values of any type, too
+        return value
+    decoded = convert(value, get_args(kind)[0])
+    return Lazy(lambda: decoded)

@@ -3,9 +3,10 @@
 import hashlib
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import cached_property
 from itertools import chain
 from math import isfinite
-from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, cast
 
 import msgspec
 import rfc8785
@@ -45,9 +46,30 @@ RawJson: TypeAlias = msgspec.Raw
 """JSON that is encoded already."""
 
 
-def write_own(value: object) -> bytes:
-    """Encode a value that is known to be encodable: a part, or JSON that was decoded before. `read_own` decodes it."""
-    return _encoder.encode(value)
+_V = TypeVar("_V")
+
+
+class Lazy(Generic[_V]):
+    """A value that is computed when it is first read or encoded."""
+
+    def __init__(self, compute: Callable[[], _V]) -> None:
+        """Store the function; nothing is computed yet."""
+        self._compute = compute
+
+    @cached_property
+    def value(self) -> _V:
+        """The value, which is computed once."""
+        return self._compute()
+
+
+def _encode_lazy(value: object) -> object:
+    if isinstance(value, Lazy):
+        return cast("Lazy[object]", value).value
+    raise TypeError(f"a {type(value).__name__} cannot be encoded; use plain data")
+
+
+write_own: Callable[[object], bytes] = msgspec.json.Encoder(enc_hook=_encode_lazy).encode
+"""Encodes a value that is known to be encodable: a part, or JSON that was decoded before. `read_own` decodes it."""
 
 
 def to_json(record: Part) -> JsonObject:
@@ -59,8 +81,10 @@ def to_json(record: Part) -> JsonObject:
     return _decode(_written(_encoder, record))
 
 
-def json_bytes(value: Json) -> bytes:
+def json_bytes(value: Json, refuse: Callable[[bytes, Json], object] | None = None) -> bytes:
     """Encode a JSON value with its members in their order.
+
+    `refuse` gets a large value with its bytes before the types of all its members are checked, and may raise.
 
     Raises:
         RecordError: it holds a value that JSON cannot represent, or is nested too deeply; the pointer names the place.
@@ -69,6 +93,8 @@ def json_bytes(value: Json) -> bytes:
         written = _encode(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise _not_encodable(error) from error
+    if refuse is not None and len(written) > _LARGE:
+        refuse(written, value)
     # msgspec encodes NaN as null, bytes as base64 and sets as arrays; such a value does not round-trip.
     if not (len(written) > _LARGE and _has_json_types(value)) and _decode_any(written) != value:
         _reject_non_json(value)
@@ -110,9 +136,12 @@ def _written(encoder: msgspec.json.Encoder, value: object) -> bytes:
 
 
 def _not_encodable(error: Exception) -> RecordError:
+    if isinstance(error, UnicodeError):
+        return RecordError(f"not a JSON value: {HALF_PAIR}; write the whole character, or leave it out")
     return RecordError(f"not a JSON value: {error}; {_INSTEAD}")
 
 
+HALF_PAIR = "a text has half of a surrogate pair, such as \\ud83d without \\ude00"
 _INSTEAD = "use objects, arrays, text, numbers, booleans and null"
 
 

@@ -43,6 +43,7 @@ _HIDDEN = re.compile(f"\r(?!\n)|{_CANDIDATES}")
 
 _DEPENDENT = frozenset("\u200c\u200d\ufe0e\ufe0f\r")
 _PIECE = 10_000
+_SHORT = 100
 
 
 class _Escapes(dict[str, str]):
@@ -91,7 +92,8 @@ def without_hidden(text: str) -> str:
 
 def _is_plain(text: str) -> bool:
     """Return whether a text is ASCII without controls other than line breaks and tabs."""
-    return text.isascii() and (text.isprintable() or len(text.encode().translate(None, _C0)) == len(text))
+    is_short_and_plain = len(text) < _SHORT and text.isprintable()
+    return text.isascii() and (is_short_and_plain or len(text.encode().translate(None, _C0)) == len(text))
 
 
 def _marked(text: str) -> str:

@@ -15,7 +15,7 @@ _REFERENCE = re.compile(r"\$\{credentials\.([^}]*)\}")
 _OWN_CREDENTIALS = ("mcp", "rap")
 """Kinds of sources whose settings name all credentials that they use; any other runs code that may ask for more."""
 
-_SECRET_PLACES = {"env": "variable", "file": "file", "keyring": "keyring entry"}
+_PLACES = (("env", "variable"), ("file", "file"), ("keyring", "keyring entry"))
 _GRANTS = {
     "trust": "to say which of its tools only read",
     "trusts_annotations": "to say which of its tools only read",
@@ -66,38 +66,36 @@ def effects_line(written: SettingsFile, user: Config) -> str:
 
 
 def _effects(config: Config, user: Config) -> Iterator[tuple[str, str]]:
-    for name, source in config.sources.items():
-        yield from _source_effects(name, source.members)
-        yield from (("allow", f"{name} {what}") for what in _grants(source.members))
-    for hook in config.hooks:
-        yield "start", _command(hook.members)
-        yield from (("allow", f"{hook.members.get('name')} {what}") for what in _grants(hook.members))
-    for members in _credential_tables(config.credentials.values()):
-        yield from (("start", _command(members)) for _ in range("command" in members))
-        for key, place in _SECRET_PLACES.items():
-            yield from (("read", f"the {place} {_text(members[key])}") for _ in range(key in members))
-    tables = [each.members for each in (*config.sources.values(), *config.hooks)]
-    used = sorted({name for text in _texts([*tables]) for name in _REFERENCE.findall(text)})
+    tables = [(name, each.members) for name, each in config.sources.items()]
+    tables += [(str(each.members.get("name")), {"command": [], **each.members}) for each in config.hooks]
+    secrets = [*_credential_tables(config.credentials.values())]
+    for name, members in tables:
+        yield _main_effect(name, members)
+        yield from (("allow", f"{name} {what}") for what in _grants(members))
+    for members in secrets:
+        if "command" in members:
+            yield "start", _command(members)
+        yield from (("read", f"the {place} {_text(members[key])}") for key, place in _PLACES if key in members)
+    used = sorted({name for _, members in tables for text in _texts(members) for name in _REFERENCE.findall(text)})
     yield from (("use", f"the credential {name}{_whose(name, config, user)}") for name in used)
     runs_code = any(each.members["kind"] not in _OWN_CREDENTIALS for each in config.sources.values())
     if runs_code and user.credentials:
         yield "use", f"any credential that its tools ask for, also yours: {', '.join(sorted(user.credentials))}"
-    for members in (*tables, *_credential_tables(config.credentials.values())):
+    for members in (*(members for _, members in tables), *secrets):
         yield from (("read", f"the variable {name}") for name in _variables(members))
     yield from (("replace", f"your {each}") for each in _replaced(config, user))
     yield from (*_permission_effects(config), *_place_effects(config))
 
 
-def _source_effects(name: str, members: JsonObject) -> Iterator[tuple[str, str]]:
-    kind, url = members["kind"], members.get("url")
+def _main_effect(name: str, members: JsonObject) -> tuple[str, str]:
+    kind, url = members.get("kind"), members.get("url")
     if "command" in members:
-        yield "start", _command(members)
-    elif kind == "python":
-        yield "import", f"the module {_text(members.get('module'))}"
-    elif isinstance(url, str):
-        yield "connect to", _origin(url)
-    else:
-        yield "start", f"the source {name} of the kind {kind}"
+        return "start", _command(members)
+    if kind == "python":
+        return "import", f"the module {_text(members.get('module'))}"
+    if isinstance(url, str):
+        return "connect to", _origin(url)
+    return "start", f"the source {name} of the kind {kind}"
 
 
 def _origin(url: str) -> str:
@@ -138,9 +136,10 @@ def _place_effects(config: Config) -> Iterator[tuple[str, str]]:
     if config.server is not None:
         yield "serve", f"on {config.server.host}:{config.server.port}"
         yield from (("serve", f"web pages of {each}") for each in config.server.origins)
-        for jwt in (config.server.jwt,) if config.server.jwt else ():
+        if jwt := config.server.jwt:
             yield "allow", f"requests with tokens of {_text(jwt.get('issuer'))}"
-            yield from (("connect to", _origin(str(jwt["jwks_url"]))) for _ in range("jwks_url" in jwt))
+            if "jwks_url" in jwt:
+                yield "connect to", _origin(str(jwt["jwks_url"]))
     yield from (("serve", f"the profile {name} to MCP clients") for name in config.mcp)
     if config.search_model is not None:
         yield "load", f"the search model {config.search_model}"
@@ -151,24 +150,17 @@ def _replaced(config: Config, user: Config) -> Iterator[str]:
     if user.store is not None and config.store is not None:
         yield "[store]"
     if user.server is not None and config.server is not None:
-        for key in ("token_env", "jwt"):
-            yield from (
-                f"[server] {key}" for _ in range(bool(getattr(user.server, key) and getattr(config.server, key)))
-            )
-    for table, own, others in (
-        ("sources", user.sources, config.sources),
-        ("credentials", user.credentials, config.credentials),
-        ("mcp", user.mcp, config.mcp),
-    ):
-        yield from (f"[{table}.{name}]" for name in others if name in own)
+        both = (key for key in ("token_env", "jwt") if getattr(user.server, key) and getattr(config.server, key))
+        yield from (f"[server] {key}" for key in both)
+    for table in ("sources", "credentials", "mcp"):
+        yield from (f"[{table}.{name}]" for name in getattr(config, table) if name in getattr(user, table))
 
 
 def _command(members: JsonObject) -> str:
     """Return a command with its arguments; of its variables only the names, because the values may be secrets."""
-    command, arguments = members.get("command"), members.get("args")
-    words = [command] if isinstance(command, str) else command if isinstance(command, list) else []
-    words = [*words, *(arguments if isinstance(arguments, list) else ())]
-    text = shlex.join(map(str, words)) if len(words) > 1 else str(words[0]) if words else "a command"
+    given = (members.get("command"), members.get("args"))
+    words = [str(word) for part in given if part for word in (part if isinstance(part, list) else [part])]
+    text = shlex.join(words) if len(words) > 1 else "".join(words) or "a command"
     env = members.get("env")
     return text + (f" (sets {', '.join(env)})" if isinstance(env, dict) and env else "")
 

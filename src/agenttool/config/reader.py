@@ -91,6 +91,17 @@ class SettingsFile:
         except TableError as error:
             raise ConfigError(f"{self.place(*names, key=error.key)}: {error}") from error
 
+    def members(self, name: str, form: str) -> JsonObject:
+        """Return the members of a table without checking them; none if it is not written.
+
+        Raises:
+            ConfigError: it is not a table; the message shows how it is written.
+        """
+        table = self.tables.get(name, {})
+        if not isinstance(table, dict):
+            raise ConfigError(f"{self.place(name)}: {name} must be {form}")
+        return table
+
     def _lines(self, pattern: str) -> list[int]:
         found = re.compile(pattern)
         return [number for number, line in enumerate(self.lines, 1) if found.match(line)]
@@ -105,19 +116,8 @@ def _dotted(names: tuple[str, ...]) -> str:
     return r"\s*\.\s*".join(rf'["\']?{re.escape(each)}["\']?' for each in names)
 
 
-_KNOWN = (
-    "credentials",
-    "hooks",
-    "mcp",
-    "permissions",
-    "roles",
-    "rules",
-    "search",
-    "server",
-    "sources",
-    "store",
-    "surface",
-    "teams",
+_KNOWN = tuple(
+    "credentials hooks mcp permissions roles rules search server sources store surface teams".split()  # noqa: SIM905 -- a list of words reads best as words
 )
 
 
@@ -164,6 +164,7 @@ def config_in(written: SettingsFile, *, source: RuleSource) -> Config:
             raise ConfigError(f"{written.place(name)}: no setting is called {name!r}; {suggestion(name, _KNOWN)}")
     permissions = written.table("permissions", PermissionsTable) or PermissionsTable()
     search = written.table("search", SearchTable)
+    model = None if search is None else search.model
     written.table("server.jwt", JwtTable)
     return Config(
         rules=(*_list(written, "rules", source), *(starter_rules(source) if permissions.rules else ())),
@@ -174,7 +175,7 @@ def config_in(written: SettingsFile, *, source: RuleSource) -> Config:
         workspace=tuple(str(written.file.resolve().parent / each) for each in permissions.workspace),
         store=_store(written),
         surface=written.table("surface", SurfaceSetting),
-        search_model=None if search is None else _search_model(written.file, search.model),
+        search_model=model if model in (None, "none") else written.file.resolve().parent / model,
         sources=_sources(written, source),
         credentials=_named(written, "credentials", source),
         server=written.table("server", ServerSetting),
@@ -214,11 +215,8 @@ def _store(written: SettingsFile) -> StoreSetting | None:
 
 def _groups(written: SettingsFile, name: str) -> dict[str, tuple[str, ...]]:
     """Return the actors of each group in `[roles]` or `[teams]`."""
-    tables = written.tables.get(name, {})
-    if not isinstance(tables, dict):
-        raise ConfigError(f"{written.place(name)}: {name} must be a table; write [{name}]")
     found: dict[str, tuple[str, ...]] = {}
-    for group, listed in tables.items():
+    for group, listed in written.members(name, f"a table; write [{name}]").items():
         actors = [listed] if isinstance(listed, str) else listed
         if not isinstance(actors, list) or not all(isinstance(each, str) and each for each in actors):
             place = written.place(name, key=group)
@@ -231,15 +229,13 @@ def _groups(written: SettingsFile, name: str) -> dict[str, tuple[str, ...]]:
 
 def _named(written: SettingsFile, name: str, source: RuleSource) -> dict[str, Setting]:
     """Return the tables `[NAME.…]` by their second name."""
-    tables, file = written.tables.get(name, {}), str(written.file)
-    if not isinstance(tables, dict):
-        raise ConfigError(f"{written.place(name)}: {name} must be tables; write [{name}.NAME]")
     found: dict[str, Setting] = {}
-    for each, table in tables.items():
+    for each, table in written.members(name, f"tables; write [{name}.NAME]").items():
         if not isinstance(table, dict):  # the value is not shown: it may be a secret
             place = written.place(name, key=each)
             raise ConfigError(f"{place}: {each} in [{name}] must be a table; write [{name}.{each}]")
-        found[each] = Setting(members=table, file=file, line=written.line(name, each), source=source)
+        line = written.line(name, each)
+        found[each] = Setting(members=table, file=str(written.file), line=line, source=source)
     return found
 
 
@@ -249,8 +245,3 @@ def _sources(written: SettingsFile, source: RuleSource) -> dict[str, Setting]:
         if not isinstance(setting.members.get("kind"), str):
             raise ConfigError(f'{setting.place}: a source needs a kind; write kind = "rap"')
     return found
-
-
-def _search_model(file: Path, model: str) -> str | Path:
-    """Return the folder of a search model, relative to the settings file; `none` is no folder."""
-    return model if model == "none" else file.resolve().parent / model

@@ -16,7 +16,7 @@ from msgspec.structs import asdict as members_of
 
 from agenttool.records import JsonObject, Part
 
-__all__ = ["Meta", "Switch", "TableError", "Text", "Texts", "key", "members_of", "read_table"]
+__all__ = ["Meta", "Switch", "TableError", "Text", "Texts", "convert_members", "key", "members_of", "read_table"]
 
 _T = TypeVar("_T", bound=Part)
 
@@ -63,10 +63,33 @@ def read_table(members: JsonObject, kind: type[_T], what: str, *, shows_values: 
         name = next((each for each in fields if f"`$.{each}" in str(error) or f"field `{each}`" in str(error)), None)
         if name is None:
             raise TableError(str(error)) from error
-        expected, _, remedy = fields[name][1].partition("; ")
-        got = members.get(name)
-        shown = repr(got) if shows_values and name not in _SECRET_KEYS else type(got).__name__
-        raise TableError(f"{name} must be {expected}, got {shown}; {remedy}", name) from error
+        raise _misfit(name, members.get(name), fields[name][1], shows_values=shows_values) from error
+
+
+def convert_members(made: Part) -> None:
+    """Convert the members of a struct that a program made, like `read_table` converts those of a table.
+
+    For example, a dictionary becomes the struct of the member's type, and a list becomes a tuple.
+
+    Raises:
+        TableError: a member is invalid; the message has the type of the value.
+    """
+    fields = keys_of(type(made))
+    for field in msgspec.structs.fields(type(made)):
+        is_tuple, description = fields[field.encode_name]
+        given: object = getattr(made, field.name)
+        try:
+            value: object = msgspec.convert([given] if isinstance(given, str) and is_tuple else given, field.type)
+        except msgspec.ValidationError as error:
+            raise _misfit(field.name, given, description, shows_values=False) from error
+        if value is not given:
+            msgspec.structs.force_setattr(made, field.name, value)
+
+
+def _misfit(name: str, got: object, description: str, *, shows_values: bool) -> TableError:
+    expected, _, remedy = description.partition("; ")
+    shown = repr(got) if shows_values and name not in _SECRET_KEYS else type(got).__name__
+    return TableError(f"{name} must be {expected}, got {shown}; {remedy}", name)
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

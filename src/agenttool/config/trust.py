@@ -40,10 +40,9 @@ def trust_record(file: Path) -> TrustRecord | None:
     return _read_record(record_file(place_of(file)))
 
 
-def is_trusted(written: SettingsFile) -> bool:
-    """Return whether the user trusted a file as it was read."""
-    found = trust_record(written.file)
-    return found is not None and found == TrustRecord(place_of(written.file), written.digest)
+def is_trusted(file: Path, digest: str) -> bool:
+    """Return whether the user trusted a file with this digest."""
+    return trust_record(file) == TrustRecord(place_of(file), digest)
 
 
 def require_trust(written: SettingsFile, user: Config) -> None:
@@ -52,7 +51,7 @@ def require_trust(written: SettingsFile, user: Config) -> None:
     Raises:
         ConfigError: the user did not; the message has the effects of the file, and the command that trusts it.
     """
-    if is_trusted(written):
+    if is_trusted(written.file, written.digest):
         return
     state = "is not trusted" if trust_record(written.file) is None else "has changed since you trusted it"
     place = place_of(written.file)

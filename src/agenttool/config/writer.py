@@ -4,12 +4,14 @@ A file that the user trusted stays trusted, and so does a file that did not exis
 """
 
 import json
+import operator
 import re
 import tomllib
+from functools import reduce
 from pathlib import Path
 
 from agenttool.config.reader import digest_of_settings, user_folder
-from agenttool.config.trust import TrustRecord, place_of, trust_file, trust_record
+from agenttool.config.trust import is_trusted, trust_file
 from agenttool.errors import ConfigError
 from agenttool.records import Json, JsonObject
 
@@ -91,33 +93,19 @@ def change_table(file: Path, heading: str, members: JsonObject) -> None:
 
 
 def _with_members(text: str, heading: str, members: JsonObject) -> str:
-    lines = text.splitlines(keepends=True)
-    expected = tomllib.loads(text.removeprefix("\ufeff"))
-    _table_of(expected, heading).update(members)
-    start = next((number for number, line in enumerate(lines, 1) if line.partition("#")[0].strip() == heading), None)
-    if start is None:
+    lines = (text if text.endswith("\n") else f"{text}\n").splitlines(keepends=True)
+    at = next((number for number, line in enumerate(lines) if line.partition("#")[0].strip() == heading), None)
+    if at is None:
         raise ValueError(f"it has no line {heading}")
-    end = next((number for number in range(start, len(lines)) if lines[number].startswith("[")), len(lines))
-    last = max((number for number in range(start - 1, end) if lines[number].strip()), default=start - 1)
-    lines[last] = lines[last].removesuffix("\n") + "\n"
-    names = {lines[number].partition("=")[0].strip(): number for number in range(start, end)}
-    for name, value in members.items():
-        line = f"{toml_key(name)} = {toml_value(value)}\n"
-        if toml_key(name) in names:
-            lines[names[toml_key(name)]] = line
-        else:
-            lines[last] += line
-    found = "".join(lines)
+    expected = tomllib.loads(text.removeprefix("\ufeff"))
+    reduce(operator.getitem, heading.strip("[]").split("."), expected).update(members)
+    end = next((number for number in range(at + 1, len(lines)) if lines[number].startswith("[")), len(lines))
+    written = {toml_key(name): f"{toml_key(name)} = {toml_value(value)}\n" for name, value in members.items()}
+    others = [line for line in lines[at + 1 : end] if line.partition("=")[0].strip() not in written]
+    found = "".join((*lines[: at + 1], *written.values(), *others, *lines[end:]))
     if tomllib.loads(found.removeprefix("\ufeff")) != expected:
         raise ValueError(f"{heading} has lines that are not read here")
     return found
-
-
-def _table_of(settings: JsonObject, heading: str) -> JsonObject:
-    found: Json = settings
-    for step in heading.strip("[]").split("."):
-        found = found.get(step) if isinstance(found, dict) else None
-    return found if isinstance(found, dict) else {}
 
 
 def create_settings(file: Path, text: str) -> None:
@@ -133,11 +121,11 @@ def create_settings(file: Path, text: str) -> None:
 
 
 def _write(file: Path, before: bytes, after: bytes) -> None:
-    is_trusted = not before or trust_record(file) == TrustRecord(place_of(file), digest_of_settings(before))
+    stays_trusted = not before or is_trusted(file, digest_of_settings(before))
     if after.startswith(before):
         with file.open("ab") as opened:
             opened.write(after[len(before) :])
     else:
         file.write_bytes(after)
-    if is_trusted and file.resolve().parent != user_folder().resolve():  # the user's own file needs no trust
+    if stays_trusted and file.resolve().parent != user_folder().resolve():  # the user's own file needs no trust
         trust_file(file, digest_of_settings(after))

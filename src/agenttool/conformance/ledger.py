@@ -91,18 +91,6 @@ def load_areas() -> tuple[Area, ...]:
     return tuple(area for standard in Standard for area in _read_standard(standard))
 
 
-@cache
-def load_requirements() -> tuple[Requirement, ...]:
-    """Return all requirements of both standards, in ledger order."""
-    return tuple(requirement for area in load_areas() for requirement in area.requirements)
-
-
-@cache
-def find_requirement(requirement_id: str) -> Requirement | None:
-    """Return the requirement with exactly this id."""
-    return next((each for each in load_requirements() if each.id == requirement_id), None)
-
-
 def _read_standard(standard: Standard) -> Iterator[Area]:
     folder = standard.value.replace("-", "_")
     for row in read_table(f"requirements/{folder}/areas.tsv"):

@@ -91,6 +91,12 @@ def is_console_path(path: str) -> bool:
     return first == _FILES or (first in PAGES and (not rest or first in _WITH_DETAILS))
 
 
+def missing_page() -> Response:
+    """Return the page for an unknown path; its script shows that there is no such page."""
+    headers = {**SECURITY_HEADERS, "cache-control": "no-cache"}
+    return Response(console_files().page, HTTPStatus.NOT_FOUND, headers, _MEDIA_TYPES[".html"])
+
+
 def console_response(path: str, if_none_match: str = "") -> Response:
     """Return the page or the file of a path that belongs to the console; it holds no data and needs no identity."""
     first, _, rest = path.removeprefix("/").partition("/")

@@ -2,20 +2,20 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache, cached_property, lru_cache
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple, cast
 
 from agenttool.codec import json_bytes, to_json
-from agenttool.codec.moments import nanoseconds, timestamp
+from agenttool.codec.moments import nanoseconds
 from agenttool.config.table import suggestion
 from agenttool.errors import ConfigError
 from agenttool.history.printable import one_line, printable
-from agenttool.history.reader import JournalReader
+from agenttool.history.reader import JournalReader, start_ns
 from agenttool.journal import steps
 from agenttool.journal.projection import records_of
 from agenttool.journal.steps import STEPS
@@ -25,7 +25,6 @@ from agenttool.ports.facts import Fact
 from agenttool.records import (
     ID_PREFIXES,
     INVOCATION,
-    Behavior,
     Cancellation,
     InvocationId,
     InvocationStatus,
@@ -70,7 +69,8 @@ def owner_text(owner: Ownership) -> str:
     """Return the process that owns an open call, and whether it is alive."""
     if owner.process is None:
         return "none: the process that receives the answer continues it"
-    return printable(owner.process if owner.is_alive else f"{owner.process} (gone)")
+    state = "" if owner.is_alive else " (gone)" if owner.is_gone else " (runs without a lease)"
+    return printable(f"{owner.process}{state}")
 
 
 def approver_in(decision: PermissionDecision) -> JsonObject:
@@ -181,9 +181,7 @@ class ListedCall:
     @cached_property
     def began_ns(self) -> int:
         """When it began."""
-        started = self.fields.get("started_at")  # a plain call is written when it has ended
-        first = self.facts[0][1].at_ns
-        return min(first, nanoseconds(datetime.fromisoformat(started))) if isinstance(started, str) else first
+        return start_ns(self.facts)
 
     @property
     def taken_ns(self) -> int:
@@ -223,20 +221,13 @@ class ListedCall:
         return (cancellation.requested_by or {}) if isinstance(cancellation, Cancellation) else {}
 
     @property
-    def people(self) -> str:
-        """Its actor, the approver who answered last, and the person who canceled it."""
-        who = [] if self.actor is None else [self.actor]
-        if self.approvals:
-            last = self.approvals[-1]
-            done = "denied" if last.behavior is Behavior.DENY else "approved"
-            who.append(f"{done} by {approver_name(last)}")
-        if (name := next(_names(self.canceler), None)) is not None:
-            who.append(f"canceled by {name}")
-        return one_line(", ".join(who))
+    def canceled_by(self) -> str | None:
+        """The name of the person who canceled it; none if no person did."""
+        return next(_names(self.canceler), None)
 
     @property
     def first_line(self) -> str:
-        """The first line of its result or of its error; for an open call, the process that owns it."""
+        """The first line of its result or error, or all lines if that has no word; for an open call, its process."""
         if self.owner is not None:
             return f"process {owner_text(self.owner)}{_awaited(self.owner)}"
         if self.result is None:
@@ -244,7 +235,10 @@ class ListedCall:
         items = self.result.model_facing_content or self.result.content or ()
         texts = (each.text if each.text is not None else _item_text(to_json(each)) for each in items)
         text = next((text for text in texts if text.strip()), "")
-        return one_line(text.strip().split("\n", 1)[0][: 4 * MAX_RESULT_CHARS])
+        first = text.strip().split("\n", 1)[0]
+        if not any(map(str.isalnum, first)):  # such as the bracket that begins a document
+            first = " ".join(text[: 4 * MAX_RESULT_CHARS].split())
+        return one_line(first[: 4 * MAX_RESULT_CHARS])
 
     def contains(self, text: str) -> bool:
         """Return whether a text is in its inputs or in its result as they are stored, in any case."""
@@ -262,28 +256,6 @@ class ListedCall:
         names = [name for name in (self.actor, *approvers, *_names(self.canceler)) if name]
         return any(fits(pattern, each) for name in names for each in (name, name.rpartition(":")[2]))
 
-    def document(self) -> JsonObject:
-        """Return the call as `--json` prints it."""
-        result, owner = self.result, self.owner
-        found: JsonObject = {
-            "position": self.facts[-1][0],
-            "invocation_id": self.facts[0][1].invocation_id,
-            "tool": tool_name(self.tool_id),
-            "status": self.status.value,
-            "actor": self.actor,
-            "began": timestamp(self.began_ns),
-            "since" if owner is not None else "ended": timestamp(self.at_ns),
-            "duration_s": round(self.taken_ns / 1e9, 6),
-            "approvals": [
-                {"by": each.decided_by, "claim": approver_in(each).get("claim"), "behavior": each.behavior.value}
-                for each in self.approvals
-            ],
-            "canceled_by": self.canceler or None,
-            "result": None if result is None else self.first_line[:MAX_RESULT_CHARS],
-            "error": None if result is None or result.error is None else result.error.error_class.value,
-        }
-        return found if owner is None else {**found, **owner._asdict(), "process": owner.process}
-
 
 def _awaited(owner: Ownership) -> str:
     if owner.waits_for_tool:
@@ -298,9 +270,10 @@ def _item_text(item: JsonObject) -> str:
 
 
 def _names(person: JsonObject) -> Iterator[str]:
-    """Yield the names of a person who answered or canceled: the claim, and the user of the operating system."""
-    user = person.get("os_user")
-    for name in (person.get("claim"), user.get("name") if isinstance(user, dict) else None):
+    """Yield the names of a person who answered or canceled: the subject of a key, the claim, and the system's user."""
+    principal, user = person.get("principal"), person.get("os_user")
+    subject = principal.get("subject") if isinstance(principal, dict) else None
+    for name in (subject, person.get("claim"), user.get("name") if isinstance(user, dict) else None):
         if isinstance(name, str):
             yield name
 
@@ -356,8 +329,8 @@ class CallFilter:
         """Selects a fact of every ended call that matches: one with the text, else the one that ended it."""
         if self.owner is not None:  # the end of a page must not depend on how many calls of others match
             return FactFilter(tuple(step.name for step in STEPS.values() if step.ends))
-        if self.containing is not None and (part := _longest(_JSON_PART.findall(self.containing.lower()))):
-            return FactFilter((), self._accepts_head, part.encode(), any_case=True)
+        if self.containing is not None and (parts := _JSON_PART.findall(self.containing.lower())):
+            return FactFilter((), self._accepts_head, max(parts, key=len).encode(), any_case=True)
         if self.by is not None and (name := name_text(self.by)):
             return FactFilter((), self._accepts_head, name)
         wanted = [step.name for step in STEPS.values() if step.ends and self.status in (None, step.last)]
@@ -373,16 +346,12 @@ class CallFilter:
         return (self.since_ns is None or head.at_ns >= self.since_ns) and self._accepts_head(head)
 
 
-def _longest(parts: Iterable[str]) -> str:
-    return max(parts, key=len, default="")
-
-
 def listed_calls(reader: SqliteReader, wanted: CallFilter, limit: int | None) -> Iterator[ListedCall]:
     """Yield the calls that match, or the newest of them: in the order in which they ended, then the open ones.
 
     Memory grows with open calls, the limit, and the ids of the calls that a text or a name selects.
     """
-    still_open = _open_matches(reader, wanted)
+    still_open = open_matches(reader, wanted)
     if limit is None:
         yield from (call for _, call in _ended_calls(reader, wanted) if call is not None)
     else:
@@ -408,7 +377,8 @@ def _id_prefix(part: str) -> str:
     return INVOCATION.compose(rest.partition("-")[0]) if kind in ID_PREFIXES else part
 
 
-def _open_matches(reader: JournalReader, wanted: CallFilter) -> list[ListedCall]:
+def open_matches(reader: JournalReader, wanted: CallFilter) -> list[ListedCall]:
+    """Return the open calls that match, in the order of their newest facts."""
     return [call for call in open_calls(reader) if wanted.matches(call)] if wanted.includes_open else []
 
 
@@ -423,32 +393,47 @@ def _ended_calls(
 
 
 class CallPage(NamedTuple):
-    """A page of calls, the newest first, and the position before which the next page begins; none after the last."""
+    """A page of calls, and the cursor of the next page; none after the last."""
 
     calls: list[ListedCall]
-    before: int | None
+    cursor: str | None
 
 
-def page_of_calls(reader: JournalReader, wanted: CallFilter, limit: int, before: int | None = None) -> CallPage:
-    """Return a page of the calls that match: on the first page the open ones, then the ended ones, newest first.
+def page_of_calls(reader: JournalReader, wanted: CallFilter, limit: int, cursor: str | None = None) -> CallPage:
+    """Return at most `limit` of the calls that match: the open ones, newest first, then the ended ones by their ends.
 
-    With `id_part` there is one page, newest first.
+    The cursor is the last call that was examined: the id of an open call, or the position at which another call ended.
+    A call that ends between two pages is listed again with its end. With `id_part` there is one page, newest first.
     """
     if wanted.id_part is not None:
         now = SystemClock().moment()
         like = (
-            ListedCall([*reader.facts_of(each)], reader.ownership(each, now))
+            ListedCall(facts, reader.ownership(each, now))
             for each in calls_like(reader, wanted.id_part, MAX_EXAMINED)
+            if (facts := [*reader.facts_of(each)])
         )
         return CallPage([*islice(filter(wanted.matches, like), limit)], None)
-    calls = _open_matches(reader, wanted)[::-1] if before is None else []
-    last = len(calls) + limit
-    ended = _ended_calls(reader, wanted, newest_first=True, before=before)
-    for examined, (place, call) in enumerate(ended, 1):
+    calls: list[ListedCall] = []
+    is_past_open = cursor is not None and cursor.isdecimal()
+    opened = () if is_past_open else _open_before(reader, wanted, cursor)
+    ended = _ended_calls(reader, wanted, newest_first=True, before=int(cursor) if is_past_open and cursor else None)
+    for examined, (place, call) in enumerate(chain(opened, ended), 1):
         calls += [] if call is None else [call]
-        if len(calls) == last or examined == MAX_EXAMINED:
-            return CallPage(calls, place)
+        if len(calls) == limit or examined == MAX_EXAMINED:
+            return CallPage(calls, str(place))
     return CallPage(calls, None)
+
+
+def _open_before(
+    reader: JournalReader, wanted: CallFilter, before: str | None
+) -> Iterator[tuple[str, ListedCall | None]]:
+    """Yield the id of each open call that began before another one, newest first, with the call if it matches."""
+    owned = dict(reader.open_owners(SystemClock().moment())) if wanted.includes_open else {}
+    for invocation_id in sorted(owned, reverse=True):
+        if before is None or invocation_id < before:
+            call = ListedCall([*reader.facts_of(invocation_id)], owned[invocation_id])
+            is_open = call.facts and not call.status.is_terminal  # it may have ended since
+            yield invocation_id, call if is_open and wanted.matches(call) else None
 
 
 def open_calls(reader: JournalReader) -> Iterator[ListedCall]:

@@ -1,20 +1,30 @@
 """What readers of recorded calls need from a journal: a file, or the log of a runtime in memory."""
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
+from agenttool.codec.moments import nanoseconds
 from agenttool.ports.facts import Fact
 from agenttool.ports.stores import EventLog, Head
 from agenttool.ports.world import Moment
 from agenttool.records import InvocationId
-from agenttool.stores.sqlite.fact_rows import FactFilter
+from agenttool.stores.sqlite.fact_rows import ALL_FACTS, CallEnd, FactFilter
 from agenttool.stores.sqlite.leases import Ownership
 
 PORTION = 1000
 """How many facts are read at a time."""
 
 _HERE = "this process"
+
+
+def start_ns(facts: Sequence[tuple[int, Fact]]) -> int:
+    """Return when the call of all these facts began; a plain call is written when it has ended."""
+    first = facts[0][1]
+    data = first.data
+    started = None if data is None or isinstance(data, dict) else data.contributes().get("started_at")
+    return min(first.at_ns, nanoseconds(datetime.fromisoformat(started))) if isinstance(started, str) else first.at_ns
 
 
 class JournalReader(Protocol):
@@ -37,6 +47,10 @@ class JournalReader(Protocol):
         self, wanted: FactFilter, *, newest_first: bool = False, before: int | None = None
     ) -> Iterator[tuple[int, list[tuple[int, Fact]]]]:
         """Yield all facts of each call with a selected fact, and the position of its last selected fact, in order."""
+        ...
+
+    def ends(self, before: int | None = None) -> Iterator[CallEnd]:
+        """Yield the ends of calls before a position, the newest first."""
         ...
 
     def calls_beginning(self, beginning: str, limit: int) -> list[InvocationId]:
@@ -96,6 +110,13 @@ class MemoryReader:
         for facts in sorted(self._facts.values(), key=lambda each: each[-1][0], reverse=newest_first):
             if before is None or facts[-1][0] < before:
                 yield facts[-1][0], facts
+
+    def ends(self, before: int | None = None) -> Iterator[CallEnd]:
+        """Yield the ends of calls before a position, the newest first."""
+        for place, facts in self.calls(ALL_FACTS, newest_first=True, before=before):
+            last = facts[-1][1]
+            if last.step.ends and last.step.last is not None and last.invocation_id is not None:
+                yield CallEnd(place, last.invocation_id, last.step.last, start_ns(facts), last.at_ns)
 
     def calls_beginning(self, beginning: str, limit: int) -> list[InvocationId]:
         """Return the calls whose ids begin with a text, the newest first."""

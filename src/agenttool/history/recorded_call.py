@@ -5,9 +5,7 @@ from dataclasses import dataclass
 
 from agenttool.adapters.rap.declare import source_name_in
 from agenttool.codec import read_stored
-from agenttool.config.program import program_name
 from agenttool.errors import ConfigError
-from agenttool.history.listed_call import calls_like, tool_name
 from agenttool.history.reader import JournalReader
 from agenttool.journal.projection import events_of, invocation_of, records_of
 from agenttool.ports.deferred import RESULT_PREFIX
@@ -18,7 +16,6 @@ from agenttool.stores.sqlite.leases import Ownership
 from agenttool.stores.sqlite.reader import SqliteReader
 from agenttool.world import SystemClock
 
-MAX_MATCHES = 20
 MAX_CHILDREN = 100
 
 
@@ -48,29 +45,6 @@ class RecordedCall:
         """The traceback of the exception that ended it; none if none was recorded."""
         found = (fact.data.get("traceback") for fact in self.facts if isinstance(fact.data, dict))
         return next((trace for trace in found if isinstance(trace, str)), None)
-
-
-def find_call(reader: SqliteReader, part: str | None) -> RecordedCall:
-    """Return the call whose id, or whose record's id, begins or ends with `part`; without one, the newest call.
-
-    Raises:
-        ConfigError: no call matches, or several do; it lists them, newest first.
-    """
-    if part is None:
-        newest = reader.newest_call()
-        if newest is None:
-            raise ConfigError(f"there is no call in {str(reader.path)!r} yet; make one first")
-        return read_call(reader, newest)
-    found = calls_like(reader, part, MAX_MATCHES)
-    if not found:
-        raise ConfigError(
-            f"no call in {str(reader.path)!r} has an id like {part!r}; `{program_name()} log` shows their ids"
-        )
-    if len(found) > 1:
-        calls = (read_call(reader, each).invocation for each in found)
-        matches = "\n".join(f"  {each.invocation_id}  {each.status}  {tool_name(each.tool_id)}" for each in calls)
-        raise ConfigError(f"several calls have an id like {part!r}; write more of it:\n{matches}")
-    return read_call(reader, found[0])
 
 
 def read_call(reader: JournalReader, invocation_id: InvocationId) -> RecordedCall:

@@ -1,7 +1,6 @@
 """Run the hooks of one event in order until one stops the call or fails."""
 
 from collections.abc import Callable, Coroutine
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Protocol, cast
 
@@ -89,11 +88,14 @@ async def run_hooks(hooks: tuple[Hook, ...], question: HookQuestion, world: Hook
 
 async def _ask(hook: Hook, question: HookQuestion, world: HookEnvironment) -> HookRun:
     started, reply = world.now_ns(), SILENT
-    own = replace(
-        question,
+    own = HookQuestion(
+        hook_event=question.hook_event,
+        invocation_id=question.invocation_id,
+        tool_id=question.tool_id,
+        tool_name=question.tool_name,
         input=clone(question.input if hook.is_trusted else world.shown(question.input)),
-        output=deepcopy(question.output),
-        details=deepcopy(question.details),
+        output=clone(question.output),
+        details=clone(question.details),
     )
 
     async def answered() -> HookReply:

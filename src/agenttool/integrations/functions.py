@@ -72,7 +72,7 @@ class GovernedFunction:
         return asyncio.run_coroutine_threadsafe(self._call(arguments, call_id), self.loop).result()
 
     async def _call(self, arguments: JsonObject | str, call_id: str | None) -> ToolResult:
-        surface, name = self.runtime.current(self.tools.surface), self.tool_name
+        surface, name = self.runtime.surfaces.current(self.tools.surface), self.tool_name
         if name is None:
             given = arguments if isinstance(arguments, dict) else _object_in(arguments)
             name, arguments = str(given.get("name", "")), cast("JsonObject", given.get("arguments") or {})

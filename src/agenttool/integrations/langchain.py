@@ -6,8 +6,9 @@ message with the status `error`.
 
 # Where this module is checked, the framework need not be installed.
 # pyright: reportMissingImports=false, reportUnknownVariableType=false, reportUnknownParameterType=false
-# pyright: reportUnknownArgumentType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false
 
+from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,10 @@ from agenttool.records import Json, ToolResult
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
+
+
+_FAILED = ContextVar[list[ToolResult]]("agenttool.langchain.failed")
+"""A list that receives the result of a failed call, because the framework runs a tool in a copy of the context."""
 
 
 @cache
@@ -35,10 +40,28 @@ def _tool_class() -> "type[BaseTool]":
 
         def _output(self, result: ToolResult) -> tuple[str, ToolResult]:
             if result.is_error:
+                _FAILED.get().append(result)
                 raise framework.ToolException(model_text(result))
             return model_text(result), result
 
+        def run(self, *arguments: object, **options: object) -> object:
+            failed = list[ToolResult]()
+            _FAILED.set(failed)
+            return _with_artifact(super().run(*arguments, **options), failed)
+
+        async def arun(self, *arguments: object, **options: object) -> object:
+            failed = list[ToolResult]()
+            _FAILED.set(failed)
+            return _with_artifact(await super().arun(*arguments, **options), failed)
+
     return GovernedTool
+
+
+def _with_artifact(message: object, failed: list[ToolResult]) -> object:
+    """Add the record of a failed call to its message; the framework makes the message from an exception."""
+    if failed and getattr(message, "status", None) == "error":
+        message.artifact = failed[0]  # pyright: ignore[reportAttributeAccessIssue] -- a ToolMessage of the framework
+    return message
 
 
 def _tool(governed: GovernedFunction) -> "BaseTool":

@@ -94,6 +94,13 @@ def result_in(facts: Sequence[Fact]) -> ToolResult | None:
     return None if found is None else read(write(found), ToolResult)
 
 
+def may_have_acted(invocation: ToolInvocation | None) -> bool:
+    """Return whether the tool of a recorded call was started, and does more than read."""
+    if invocation is None or invocation.started_at is None:
+        return False
+    return invocation.scheduler is None or invocation.scheduler.is_read_only is not True
+
+
 def events_of(fact: Fact, *, position: int) -> Iterator[ToolEvent]:
     """Yield the events of a fact at its position in the log, with the same ids every time."""
     sequence = fact.sequence

@@ -4,13 +4,18 @@ The application around the endpoints stores the principal in the state of the AS
 authenticated: it is recorded as a claim, and is never the actor of a call, so rules do not match it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
-from typing import cast
+from typing import TypeVar, cast
 
+import mcp_types as types
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
+from mcp.server.context import CallNext, HandlerResult
+from mcp.shared.exceptions import MCPError
+from pydantic import BaseModel
 
+from agenttool.errors import QuotaError
 from agenttool.mcp.exchange import RequestContext
 from agenttool.policy.approvals import Approver
 from agenttool.ports.identity import AccessRole, IdentityKind, Principal
@@ -18,6 +23,12 @@ from agenttool.ports.identity import AccessRole, IdentityKind, Principal
 PRINCIPAL = "principal"
 """The member of the scope's state with the principal."""
 
+
+MAX_NAME_CHARS = 200
+"""How many characters of the name and the version of a client are stored."""
+
+_CAPABILITIES = ("elicitation", "roots", "sampling")
+"""The capabilities of a client that are used, on revisions with a handshake."""
 
 IS_ENDED_HERE = "is_ended_here"
 """The member with a function that returns whether the server ended the request: a key was revoked, or it stops."""
@@ -70,8 +81,25 @@ def is_ended_here(context: RequestContext) -> bool:
 def approver_of(context: RequestContext) -> Approver:
     """Return the approver of an answer or a cancellation that comes from a client."""
     params = context.session.client_params
-    client = "an MCP client" if params is None else f"the MCP client {params.client_info.name}"
+    client = "an MCP client" if params is None else f"the MCP client {params.client_info.name[:MAX_NAME_CHARS]}"
     return Approver(claim=client, principal=principal_of(context))
+
+
+async def bound_introduction(ctx: RequestContext, call_next: CallNext) -> HandlerResult:
+    """Handle a request; after a handshake, remove what is not used from its parameters.
+
+    The SDK stores the parameters after this returns, for as long as the session is open.
+    """
+    reply = await call_next(ctx)
+    if ctx.method == "initialize" and isinstance(ctx.params, dict):
+        params = cast("dict[str, dict[str, object]]", ctx.params)
+        about, declared = params["clientInfo"], params["capabilities"]
+        names = {name: str(about[name])[:MAX_NAME_CHARS] for name in ("name", "version")}
+        known = {name: each for name, each in declared.items() if name in _CAPABILITIES}
+        stored = {"protocolVersion": params["protocolVersion"], "clientInfo": names, "capabilities": known}
+        params.clear()
+        params |= cast("dict[str, dict[str, object]]", stored)
+    return reply
 
 
 def may_approve(context: RequestContext, *, own_calls: bool) -> bool:
@@ -84,3 +112,21 @@ def may_approve(context: RequestContext, *, own_calls: bool) -> bool:
     if principal is None:
         return True
     return own_calls and (principal.kind is IdentityKind.LOCAL or principal.has(AccessRole.APPROVER))
+
+
+ParamsT = TypeVar("ParamsT", bound=BaseModel)
+ResultT = TypeVar("ResultT")
+
+
+def within_quota(
+    handler: Callable[[RequestContext, ParamsT], Awaitable[ResultT]],
+) -> Callable[[RequestContext, ParamsT], Awaitable[ResultT]]:
+    """Return a handler that answers with an MCP error if its caller has too many of something."""
+
+    async def handle(context: RequestContext, params: ParamsT) -> ResultT:
+        try:
+            return await handler(context, params)
+        except QuotaError as error:
+            raise MCPError(types.INVALID_REQUEST, str(error)) from error
+
+    return handle

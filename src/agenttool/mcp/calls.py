@@ -1,25 +1,35 @@
 """Calls of tools by MCP clients: each is a governed call, with its approval inside."""
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import cast
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
-from agenttool.adapters.mcp.elicitation import ASK_USER
+from agenttool.adapters.mcp.elicitation import ASK_USER, REFUSALS
 from agenttool.adapters.mcp.source import McpSource
+from agenttool.agent.call_access import CallHandle
 from agenttool.codec import json_bytes
 from agenttool.errors import CallerError, StoreError
 from agenttool.mcp.callers import approver_of, is_ended_here, may_approve
 from agenttool.mcp.exchange import ClientExchange, is_stateless
-from agenttool.mcp.results import INVOCATION_KEY, call_result, text_result
-from agenttool.mcp.state import CallIdentity, WaitingCalls
+from agenttool.mcp.profiles import McpOptions
+from agenttool.mcp.results import INVOCATION_KEY, call_result
+from agenttool.mcp.state import CallIdentity, WaitingCalls, WaitingClientCall
 from agenttool.policy.approvals import Allow, Answer, Deny, Edit, Question, Refused
 from agenttool.ports.caller import CALLER
-from agenttool.records import ApprovalId, InvocationId, JsonObject, Ref, ToolProgress, ToolResult, ToolSurface
+from agenttool.ports.calls import ToolCall
+from agenttool.records import (
+    ErrorClass,
+    InvocationId,
+    Json,
+    JsonObject,
+    Ref,
+    ToolResult,
+    ToolSurface,
+)
 from agenttool.runtime import Runtime
 
 POLL_S, MAX_POLL_S = 0.05, 1.0
@@ -41,163 +51,160 @@ _FORM: JsonObject = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestedTool:
-    """A tool as a client requests it.
-
-    Attributes:
-        name: the qualified name.
-        surface: the surface to call it on; None for the surface of all tools.
-        ends_with_process: a request that no client can follow after a restart, so it is not run again then.
-    """
-
-    name: str
-    arguments: JsonObject
-    surface: ToolSurface | None
-    native_call_id: str | None
-    ends_with_process: bool = False
-
-
 @dataclass(slots=True, eq=False)
 class ToolRun:
     """One governed call for a client, from its start to its result.
 
     Attributes:
-        answer_command: the command that answers open questions outside the client.
-        approvals_url: the page of open questions; None if there is none.
-        asks_client: whether questions may be answered in the client, which can answer without its user.
-        approves_own_calls: whether callers over HTTP may approve their own calls; with a token they need the role.
         denies_questions: whether a question is denied, because the request cannot wait for an approval.
+        waits_for: how a user answers each question that the client cannot answer, by its id; only tasks wait for it.
     """
 
     runtime: Runtime
     exchange: ClientExchange
     identity: CallIdentity
     waiting: WaitingCalls
-    answer_command: str
-    approvals_url: str | None = None
-    asks_client: bool = True
-    approves_own_calls: bool = False
+    options: McpOptions
     denies_questions: bool = False
     invocation_id: InvocationId | None = None
+    waits_for: dict[str, str] = field(default_factory=dict[str, str])
     _asked: set[str] = field(default_factory=set[str])
-    """The questions that need no look any more: answered here, or of other calls."""
+    """The questions that were asked here."""
+    _call: CallHandle | None = None
+    """The call, if it was started for this client here."""
     _result: ToolResult | None = None
-    _idle: asyncio.Event | None = None
-
-    def started(self, invocation_id: InvocationId) -> None:
-        """Store the id of the call, as soon as it has one."""
-        self.invocation_id = invocation_id
-
-    def progressed(self, update: ToolProgress) -> None:
-        """Pass a progress update to the client."""
-        self.exchange.progressed(update)
-
-    def ended(self, result: ToolResult) -> None:
-        """Store the result of the call, if it ends in this process."""
-        self._result = result
+    _earlier: WaitingClientCall | None = None
 
     @property
-    def has_ended(self) -> bool:
-        """Whether the call has ended in this process."""
-        return self._result is not None
+    def result(self) -> ToolResult | None:
+        """The result of the call, if it has ended in this process or was waited for."""
+        return self._result if self._call is None else self._result or self._call.stored_result
 
-    async def start(self, tool: RequestedTool) -> InvocationId:
-        """Start the call in a task of the runtime, without waiting for it; return its id."""
+    async def start(
+        self, name: str, arguments: JsonObject, surface: ToolSurface | None = None, *, ends_with_process: bool = False
+    ) -> InvocationId:
+        """Start the call of a tool in a task of the runtime, without waiting for it; return its id.
+
+        Without a surface, the tool is called on the surface of all tools. A call that ends with the process is not
+        run again after a restart, because no client can follow it then.
+        """
         CALLER.set(self.exchange)
-        self._idle = asyncio.Event()
-        started = await self.runtime.submit(
-            tool.name,
-            tool.arguments,
-            surface=tool.surface,
-            native_call_id=tool.native_call_id,
+        self._earlier, request_id = self.waiting.find_ended(self.identity), self.exchange.context.request_id
+        note = None
+        if (earlier := self._earlier) is not None:
+            ran = f"was approved and ran until {earlier.ended_at} ({earlier.invocation_id})"
+            note = f"the same call of this caller {ran}; allow it only if it must run a second time"
+        call = self._call = await self.runtime.calls.start(
+            ToolCall(name, arguments, native_call_id=None if request_id is None else str(request_id)),
+            surface=surface,
             actor_ref=self.identity.caller,
-            observer=self,
-            ends_with_process=tool.ends_with_process,
-            on_idle=self._note_idle,
+            ends_with_process=ends_with_process,
+            on_idle=self.exchange.wake,
+            on_progress=self.exchange.progressed,
+            note_for_approver=note,
         )
-        return started.invocation_id
+        self.invocation_id = call.id
+        return call.id
 
-    def _note_idle(self) -> None:
-        if self._idle is not None:
-            self._idle.set()
-        self.exchange.wake()
-
-    async def read(self, tool: RequestedTool) -> ToolResult:
-        """Run a call for a request that is no call of a tool, such as the read of a resource; return its result.
+    async def read(self, name: str, arguments: JsonObject) -> ToolResult:
+        """Run a call for a request other than `tools/call`, such as the read of a resource; return its result.
 
         Raises:
             MCPError: it waits for an approval; the message names the place to approve it.
         """
         waiting = await self.waiting.take(self.identity, self.exchange)
-        shown = await self.resume(await self.start(tool) if waiting is None else waiting)
-        result = self._result or await self.runtime.journal.result(cast("InvocationId", self.invocation_id))
-        if result is None:
-            raise MCPError(types.INVALID_PARAMS, "\n".join(each.text for each in shown.content if each.type == "text"))
-        return result
+        outcome = await self._follow(waiting or await self.start(name, arguments, ends_with_process=True))
+        if isinstance(outcome, Question):
+            raise MCPError(types.INVALID_PARAMS, self._advice(outcome))
+        return outcome
 
-    async def resume(self, invocation_id: InvocationId) -> types.CallToolResult:
+    async def resume(self, invocation_id: InvocationId) -> JsonObject:
         """Wait for a call that was started; return its result, or a text about where to approve it.
 
         A canceled request cancels the call.
         """
+        outcome = await self._follow(invocation_id)
+        if isinstance(outcome, Question):
+            return await self._where_to_answer(outcome)
+        return await call_result(outcome, self._fetch, any_structure=is_stateless(self.exchange.context))
+
+    async def _follow(self, invocation_id: InvocationId) -> ToolResult | Question:
+        """Wait for a call that was started; return its result, or a question for which the request does not wait."""
         self.invocation_id = invocation_id
         try:
-            if self._idle is not None:
-                await self._idle.wait()
-            if not self.has_ended:
-                async with aclosing(self._questions(invocation_id)) as questions:
-                    async for question in questions:
-                        if not await self._ask(question):
-                            await self._record_waiting(question)
-                            return self._where_to_answer(question)
-            result = self._result or await self.runtime.wait(invocation_id)
-            if result is None:
-                raise AssertionError("a wait without a limit returns a result")
-            await self.waiting.remove(self.identity, invocation_id)
-            return await call_result(result, self._fetch, any_structure=is_stateless(self.exchange.context))
+            if self._call is not None:
+                await self._call.idle()
+            left = None if self.result is not None else await self._settle_questions(invocation_id)
+            if left is not None:
+                return left
+            result = self._result = self.result or await self.runtime.calls.get(invocation_id).result()
+            is_refused = result.error is not None and result.error.error_class in (*REFUSALS, ErrorClass.CANCELED)
+            await (self.waiting.remove if is_refused else self.waiting.end)(self.identity, invocation_id)
         except asyncio.CancelledError:
             await self.cancel()
             raise
+        return result
 
-    async def _questions(self, invocation_id: InvocationId) -> AsyncGenerator[Question]:
-        """Yield the open questions of a call and its nested calls, until the call has ended."""
+    async def _settle_questions(self, invocation_id: InvocationId) -> Question | None:
+        """Get answers to the questions of a call and its nested calls, several at once, until the call has ended.
+
+        Return a question that the client cannot answer, if the request does not wait for it; otherwise None.
+        """
+        settling: dict[asyncio.Task[bool], Question] = {}
+        async with asyncio.TaskGroup() as group:
+            ending = group.create_task(self.runtime.calls.get(invocation_id).result())
+            following = group.create_task(self._next_question(invocation_id, ending))
+            while True:
+                await asyncio.wait((following, *settling), return_when=asyncio.FIRST_COMPLETED)
+                left = [question for each, question in settling.items() if each.done() and not each.result()]
+                settling = {each: question for each, question in settling.items() if not each.done()}
+                if left:
+                    for each in (ending, following, *settling):
+                        each.cancel()
+                    return left[0]
+                if following.done():
+                    question = following.result()
+                    if question is None:
+                        return None
+                    self._asked.add(question.approval_id)
+                    settling[group.create_task(self._settle(question))] = question
+                    following = group.create_task(self._next_question(invocation_id, ending))
+
+    async def _next_question(
+        self, invocation_id: InvocationId, ending: asyncio.Task[ToolResult | None]
+    ) -> Question | None:
+        """Wait for an open question of a call or its nested calls; return None once the call has ended."""
         pause_s = POLL_S
-        while await self.runtime.journal.result(invocation_id) is None:
+        while not ending.done():
             question = await self._open_question(invocation_id)
             if question is not None:
-                yield question
-            elif await self.runtime.wait(invocation_id, pause_s) is not None:
-                return
+                return question
+            await asyncio.wait([ending], timeout=pause_s)
             pause_s = min(1.3 * pause_s, MAX_POLL_S)
-
-    async def _open_question(self, invocation_id: InvocationId) -> Question | None:
-        """Return an open question of a call, or of a call that its tool made."""
-        approvals = self.runtime.approvals
-        own = await approvals.of_call(invocation_id)
-        if own is not None and own.approval_id not in self._asked:
-            return own
-        after: ApprovalId | None = None
-        while page := await approvals.list(after=after):
-            after = page[-1].approval_id
-            for question in page:
-                if question.approval_id in self._asked:
-                    continue
-                root = await self._root_of(question.invocation_id, invocation_id)
-                if root == invocation_id:
-                    return question
-                if root is not None:
-                    self._asked.add(question.approval_id)
         return None
 
-    async def _root_of(self, asking: InvocationId, wanted: InvocationId) -> InvocationId | None:
-        """Return the wanted call if its tool made a call, otherwise the outermost one; None if it is not known yet."""
-        while asking != wanted:
-            found = await self.runtime.journal.invocation(asking)
-            if found is None or found.parent_invocation_id is None:
-                return None if found is None else asking
-            asking = found.parent_invocation_id
-        return asking
+    async def _settle(self, question: Question) -> bool:
+        """Get a question answered, by the client if possible; return False if the request does not wait for it."""
+        if await self._ask(question):
+            return True
+        await self._record_waiting(question)
+        self.exchange.drop_expected(self._key_of(question))
+        if self.exchange.task_after_s is None:
+            await self.exchange.finish_requests()
+            return await self.runtime.approvals.get(question.approval_id) is None
+        self.waits_for[question.approval_id] = (
+            f"{self._waiting_text(question)}\nNext: ask the user to {self._place(question)}."
+        )
+        self.exchange.note_long()
+        await self._closed(question)
+        del self.waits_for[question.approval_id]
+        return True
+
+    async def _open_question(self, invocation_id: InvocationId) -> Question | None:
+        """Return an open question of a call or its nested calls that waits for people; None if there is none."""
+        approvals = self.runtime.approvals
+        found = await approvals.within(invocation_id, self._asked)
+        return next((each for each in found if approvals.is_for_people(each.approval_id)), None)
 
     async def _ask(self, question: Question) -> bool:
         """Ask the person at the client; return whether the question is answered, here or elsewhere."""
@@ -224,7 +231,6 @@ class ToolRun:
             return False
         by = approver_of(self.exchange.context)
         outcome = await self.runtime.approvals.decide(question, answer, by=by)
-        self._asked.add(question.approval_id)
         return not isinstance(outcome, Refused) or await self.runtime.approvals.get(question.approval_id) is None
 
     async def _record_waiting(self, question: Question) -> None:
@@ -244,8 +250,13 @@ class ToolRun:
         """Return the reply of the client to an elicitation; None if it gives none."""
         params: JsonObject = {**members, "message": self._message(question)}
         with suppress(CallerError):
-            return await self.exchange.request("elicitation/create", params, key=question.approval_id)
+            return await self.exchange.request("elicitation/create", params, key=self._key_of(question))
         return None
+
+    def _key_of(self, question: Question) -> str:
+        """Return the key of the request to the client: that of the server that asks, if it gave one."""
+        key = (self._asked_by_server(question) or {}).get("key")
+        return key if isinstance(key, str) else question.approval_id
 
     def _page_of(self, question: Question) -> str | None:
         """Return the page to show in place of a form; None if there is none, or the client shows no pages.
@@ -257,9 +268,11 @@ class ToolRun:
         asked = self._asked_by_server(question)
         if asked is not None and isinstance(asked.get("url"), str):
             return cast("str", asked["url"]) if self._may_answer(question) else None
-        if self.approvals_url is None or (self._may_answer(question) and self.exchange.accepts("elicitation/create")):
+        if self.options.approvals_url is None or (
+            self._may_answer(question) and self.exchange.accepts("elicitation/create")
+        ):
             return None
-        return f"{self.approvals_url}/{question.approval_id}"
+        return f"{self.options.approvals_url}/{question.approval_id}"
 
     async def _show_page(self, question: Question, page: str) -> Answer | None:
         """Show a page in the client; return the answer if the page is of the server that asks.
@@ -276,8 +289,8 @@ class ToolRun:
     def _may_answer(self, question: Question) -> bool:
         """Return whether a question may be answered in the client; an approval only if its caller may approve it."""
         is_approval = self._asked_by_server(question) is None
-        is_allowed = not is_approval or may_approve(self.exchange.context, own_calls=self.approves_own_calls)
-        return self.asks_client and is_allowed
+        is_allowed = not is_approval or may_approve(self.exchange.context, own_calls=self.options.approves_own_calls)
+        return self.options.asks_client and is_allowed
 
     def _asked_by_server(self, question: Question) -> JsonObject | None:
         """Return what an MCP server asks its user; None if this is an approval."""
@@ -300,30 +313,46 @@ class ToolRun:
     async def _closed(self, question: Question) -> None:
         """Return once a question is not open any more, because it was answered elsewhere or has expired."""
         pause_s = POLL_S
-        while await self.runtime.approvals.get(question.approval_id) is not None:
+        while await self.runtime.approvals.is_open(question.approval_id):
             await asyncio.sleep(pause_s)
             pause_s = min(1.3 * pause_s, MAX_POLL_S)
 
-    def _where_to_answer(self, question: Question) -> types.CallToolResult:
-        where = f"run `{self.answer_command}`"
-        if self.approvals_url is not None:
-            where = f"open {self.approvals_url}/{question.approval_id} or to {where}"
-        text = (
-            f"approval_required: {question.tool_name} has not run. It waits for a person to approve it:"
-            f" {question.reason}\n"
-            f"Next: ask the user to {where} (question {question.approval_id}, open until"
-            f" {question.expires_at}). Once it is approved, make the same call again with the same arguments: that"
-            " returns the result of this call, and does not run it twice."
+    def _waiting_text(self, question: Question) -> str:
+        again = "" if self._earlier is None else " again"
+        return (
+            f"approval_required: {question.tool_name} has not run{again}. It waits for a person to approve it:"
+            f" {question.reason}"
         )
+
+    def _place(self, question: Question) -> str:
+        """Return the step with which a user answers a question outside of the client."""
+        where = f"run `{self.options.answer_command}`"
+        if self.options.approvals_url is not None:
+            where = f"open {self.options.approvals_url}/{question.approval_id} or to {where}"
+        return f"{where} (question {question.approval_id}, open until {question.expires_at})"
+
+    def _advice(self, question: Question) -> str:
+        return (
+            f"{self._waiting_text(question)}\nNext: ask the user to {self._place(question)}. Once it is approved, make"
+            " the same call again with the same arguments: that returns the result of this call, and does not run it"
+            " twice."
+        )
+
+    async def _where_to_answer(self, question: Question) -> JsonObject:
+        content: list[Json] = [{"type": "text", "text": self._advice(question)}]
+        first = None if self._earlier is None else await self.runtime.journal.result(self._earlier.invocation_id)
+        if first is not None:
+            content.append({"type": "text", "text": f"The result of {first.invocation_id}, which ran, follows."})
+            content += cast("list[Json]", (await call_result(first, self._fetch, any_structure=False))["content"])
         meta: JsonObject = {INVOCATION_KEY: question.invocation_id, APPROVAL_KEY: question.approval_id}
-        return text_result(text, is_error=True, meta=meta)
+        return {"content": content, "isError": True, "_meta": meta}
 
     async def _fetch(self, ref: Ref) -> bytes | None:
         with suppress(StoreError):
             return await self.runtime.journal.payload(ref)
         return None
 
-    async def cancel(self) -> types.Result:
+    async def cancel(self) -> JsonObject:
         """Cancel the governed call, because its client has canceled the request or is gone.
 
         A call whose request the server ended continues, as that of any other HTTP request.
@@ -332,7 +361,8 @@ class ToolRun:
         if self.invocation_id is not None and not self.exchange.is_left and not is_ended_here(context):
             by = approver_of(context)
             await self.runtime.cancel(self.invocation_id, by=by)
-        return types.EmptyResult()
+            await self.waiting.remove(self.identity, self.invocation_id)
+        return {}
 
 
 def _answer_in(reply: JsonObject) -> Answer | None:

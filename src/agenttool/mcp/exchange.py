@@ -8,20 +8,21 @@ the replies.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import cast
 
 import mcp_types as types
-from mcp.server.context import ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import is_version_at_least
+from pydantic import BaseModel
 
 from agenttool.errors import CallerError
 from agenttool.ports.caller import CALLER
-from agenttool.records import JsonObject, ToolProgress
+from agenttool.records import InvocationId, JsonObject, ToolProgress
 
 STATELESS_REVISION = "2026-07-28"
 """The first revision without sessions: a request never waits for the client."""
@@ -33,7 +34,6 @@ RequestContext = ServerRequestContext[dict[str, object], object]
 """The context of a request, as the SDK passes it to a handler."""
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-_LOG_LEVEL_KEY = "io.modelcontextprotocol/logLevel"
 
 _REQUESTS: dict[str, tuple[type[types.InputRequest], type[types.Result], JsonObject]] = {
     "elicitation/create": (types.ElicitRequest, types.ElicitResult, {"elicitation": {"form": {}}}),
@@ -70,30 +70,38 @@ class ClientExchange:
 
     Attributes:
         context: the client's open request; the last one, if none is open.
-        log_level: the lowest level of log messages that the client wants; none for no messages.
+        session_log_level: the lowest level of log messages that the client's session wants; None without a session.
         replies: replies that arrived before their requests were made, as after a restart.
         pending: the requests to the client that have no reply, by key.
+        expected: the keys of requests that will be pending soon, so the client gets all of them at once.
         is_left: whether the server stops; waiting calls are then not canceled, and the next process resumes them.
         missing: the capability that the work needed and the client does not declare, as the protocol writes it.
+        task_after_s: after how long the work becomes a task; None if it cannot, or the client cannot follow tasks.
+        is_long: whether the work becomes a task at once, if it can.
+        ended: the call whose recorded result the client asks for again; None if the work is done now.
     """
 
     context: RequestContext
     exchange_id: str
-    log_level: str | None = None
+    session_log_level: str | None = None
     replies: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
     pending: dict[str, PendingRequest] = field(default_factory=dict[str, PendingRequest])
+    expected: set[str] = field(default_factory=set[str])
     is_left: bool = False
     missing: JsonObject | None = None
-    task: asyncio.Task[types.Result | Exception] | None = None
+    task_after_s: float | None = None
+    is_long: bool = False
+    ended: InvocationId | None = None
+    task: asyncio.Task[JsonObject | Exception] | None = None
     _updates: deque[ToolProgress] = field(default_factory=lambda: deque[ToolProgress](maxlen=1000))
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _asked: int = 0
     _progress: float = 0.0
 
-    def start(self, group: asyncio.TaskGroup, work: Callable[[], Awaitable[types.Result]]) -> None:
+    def start(self, group: asyncio.TaskGroup, work: Callable[[], Awaitable[JsonObject]]) -> None:
         """Start the work in a task of a group."""
 
-        async def run() -> types.Result | Exception:
+        async def run() -> JsonObject | Exception:
             CALLER.set(self)
             try:
                 return await work()
@@ -134,22 +142,25 @@ class ClientExchange:
         await self._changed.wait()
         return bool(self._updates or self.pending or self.missing)
 
-    async def attend(self, context: RequestContext, within_s: float | None = None) -> types.Result | None:
-        """Send progress to the client until the work ends; return its result, or None if it waits for the client.
+    async def attend(self, context: RequestContext) -> JsonObject | None:
+        """Send progress to the client until the work ends; return its result.
 
-        If the client cancels its request, the work is canceled. After `within_s` it returns None, too.
+        Return None if the work waits for the client or becomes a task. If the client cancels its request, the work is
+        canceled.
         """
         if self.task is None:
             raise AssertionError("an exchange is started first")
-        self.context = context
-        until = None if within_s is None else asyncio.get_running_loop().time() + within_s
+        self.context, after_s = context, self.task_after_s
+        until = None if after_s is None else asyncio.get_running_loop().time() + after_s
         try:
             while True:
                 self._changed.clear()
                 await self._send_progress()
                 if self.task.done():
                     return self._result_of(self.task.result())
-                if self.pending and is_stateless(context):
+                if self.is_long and after_s is not None:
+                    return None
+                if self.pending and self.expected <= self.pending.keys() and is_stateless(context):
                     await asyncio.sleep(GATHER_S)
                     return None
                 try:
@@ -161,9 +172,9 @@ class ClientExchange:
             self.cancel()
             raise
 
-    def _result_of(self, outcome: types.Result | Exception) -> types.Result:
+    def _result_of(self, outcome: JsonObject | Exception) -> JsonObject:
         """Return the result of the work, or raise its error; a missing capability of the client comes first."""
-        is_failure = isinstance(outcome, Exception) or (isinstance(outcome, types.CallToolResult) and outcome.is_error)
+        is_failure = isinstance(outcome, Exception) or outcome.get("isError")
         if is_failure and self.missing is not None and is_stateless(self.context):
             raise missing_capability(self.missing)
         if isinstance(outcome, Exception):
@@ -179,9 +190,9 @@ class ClientExchange:
             total = None if percent is None else 100.0
             await self.context.session.report_progress(self._progress, total, update.message or update.current_step)
 
-    def input_requests(self) -> dict[str, types.InputRequest]:
+    def input_requests(self) -> JsonObject:
         """Return the requests that the client has to answer before the work continues."""
-        return {key: each.request for key, each in self.pending.items()}
+        return {key: wire(each.request) for key, each in self.pending.items()}
 
     def reply(self, responses: Mapping[str, object]) -> None:
         """Deliver replies of the client to the pending requests; unknown keys and unusable replies are ignored."""
@@ -190,6 +201,48 @@ class ClientExchange:
             if found is not None and not found.reply.done() and _fits(found.request, response):
                 found.reply.set_result(reply_members(response))
                 del self.pending[key]
+
+    def note_long(self) -> None:
+        """Note that the work takes long, so that a client that can follow tasks gets one now."""
+        self.is_long = True
+        self._changed.set()
+
+    @property
+    def is_legacy(self) -> bool:
+        """Whether the client's revision is at most 2025-11-25."""
+        return not is_stateless(self.context)
+
+    @property
+    def log_level(self) -> str | None:
+        """The lowest level of log messages that the client wants; None if it wants none."""
+        meta = cast("Mapping[str, object]", self.context.meta or {})
+        level = self.session_log_level if self.is_legacy else meta.get(types.LOG_LEVEL_META_KEY)
+        return level if isinstance(level, str) and level in LEVELS else None
+
+    def note_needed(self, capabilities: JsonObject) -> None:
+        """Record the capabilities that the work needs and the client does not declare."""
+        declared = self.context.session.client_capabilities
+        known = {} if declared is None else wire(declared)
+        self.missing = {name: each for name, each in capabilities.items() if name not in known} or self.missing
+
+    @contextmanager
+    def expecting(self, key: str) -> Generator[None]:
+        """Deliver other requests only after the block has made the request of this key, or has ended."""
+        self.expected.add(key)
+        try:
+            yield
+        finally:
+            self.drop_expected(key)
+
+    def drop_expected(self, key: str) -> None:
+        """Deliver the pending requests without waiting for the one of this key."""
+        self.expected.discard(key)
+        self._changed.set()
+
+    async def finish_requests(self) -> None:
+        """Wait until the client has answered all pending requests."""
+        while self.pending:
+            await asyncio.wait([each.reply for each in self.pending.values()])
 
     def accepts(self, method: str) -> bool:
         """Return whether the client declares that it answers a method."""
@@ -237,7 +290,7 @@ class ClientExchange:
 
     async def _queue_request(self, made: types.InputRequest, key: str | None) -> JsonObject:
         self._asked += 1
-        name = key or f"input_{self._asked}"
+        name = key if key is not None and key not in self.pending else f"input_{self._asked}"
         if name in self.replies and _fits(made, self.replies[name]):
             return self.replies.pop(name)
         reply: asyncio.Future[JsonObject] = asyncio.get_running_loop().create_future()
@@ -250,9 +303,8 @@ class ClientExchange:
 
     async def log(self, level: str, data: object, logger: str | None = None) -> None:
         """Send a log message to the client, if it wants those of this level."""
-        meta = cast("Mapping[str, object]", self.context.meta or {})
-        lowest = meta.get(_LOG_LEVEL_KEY) if is_stateless(self.context) else self.log_level
-        if lowest not in LEVELS or level not in LEVELS or LEVELS.index(level) < LEVELS.index(cast("str", lowest)):
+        lowest = self.log_level
+        if lowest is None or level not in LEVELS or LEVELS.index(level) < LEVELS.index(lowest):
             return
         params = types.LoggingMessageNotificationParams(level=level, data=data, logger=logger)
         with suppress(MCPError):
@@ -275,8 +327,26 @@ def _fits(request: types.InputRequest, response: object) -> bool:
     return True
 
 
+def wire(model: BaseModel) -> JsonObject:
+    """Return an object of the protocol as JSON."""
+    return model.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+
 def reply_members(response: object) -> JsonObject:
     """Return a reply of a client as JSON."""
     if isinstance(response, types.Result):
-        return response.model_dump(by_alias=True, mode="json", exclude_none=True)
+        return wire(response)
     return cast("JsonObject", response) if isinstance(response, dict) else {}
+
+
+_UNDELAYED = frozenset({"initialize", "ping", "server/discover"})
+
+
+async def wait_for_start(starting: asyncio.Task[None], ctx: RequestContext, call_next: CallNext) -> HandlerResult:
+    """Handle a request once the runtime has started; one that opens a connection, or a notification, at once."""
+    if ctx.request_id is not None and ctx.method not in _UNDELAYED:
+        if not starting.done():
+            await asyncio.wait([starting])
+        if starting.cancelled() or starting.exception() is not None:
+            raise MCPError(types.INTERNAL_ERROR, "the server cannot start; its standard error has the reason")
+    return await call_next(ctx)

@@ -13,12 +13,14 @@ import mcp_types as types
 from mcp_types.methods import serialize_server_result
 
 from agenttool.adapters.function_calling.function_names import assign_names, count_names, name_prefix
+from agenttool.adapters.mcp.content import without_invalid
+from agenttool.adapters.mcp.resources import OPERATIONS
 from agenttool.catalog.entry import BUILT_IN, TOOL_SEARCH
-from agenttool.mcp.profiles import has_source
+from agenttool.mcp.profiles import has_source, has_tool
 from agenttool.ports.offer import OfferedTool
 from agenttool.ports.surfacing import Role
 from agenttool.ports.tool import DeclaredTool
-from agenttool.records import JsonObject, ToolSurface
+from agenttool.records import JsonObject, McpMapping, ToolSurface
 from agenttool.runtime import Runtime
 
 MAX_NAME_CHARS = 44
@@ -32,6 +34,8 @@ TOOL_CALL = "tool_call"
 _OF_RUNTIME = frozenset((BUILT_IN, "rap"))
 """The namespaces of tools that come with the runtime and with RAP sources; no user declares them."""
 
+_OFFER_METHODS = frozenset(each.method for each in OPERATIONS.values())
+
 _REVISIONS = ("2025-11-25", "2026-07-28")
 
 log = logging.getLogger("agenttool.mcp")
@@ -39,15 +43,21 @@ log = logging.getLogger("agenttool.mcp")
 NAME_KEY = "agenttool/name"
 """The member of `_meta` with the qualified name of a tool, as rules and the journal spell it."""
 
-_SEARCH = types.Tool(
-    name=TOOL_SEARCH,
-    title="Find tools",
-    description=(
+INSTRUCTIONS = (
+    "Every call is checked against rules, and may wait for a person's approval. A failed call says what to change."
+    f" If {TOOL_SEARCH} is listed, it finds the tools that are not, and {TOOL_CALL} runs them."
+    " Read the rest of a large output with read_result, or by its resource link."
+)
+
+_SEARCH: JsonObject = {
+    "name": TOOL_SEARCH,
+    "title": "Find tools",
+    "description": (
         "Find tools that are not listed here. Say in a few words what is to be done, such as 'open a pull request'; "
         "or give select:NAME for a tool by its name. The reply has the tools that fit, best first, each with its "
         f"name, description and input schema. Run one with {TOOL_CALL}. Not for searching files or the web."
     ),
-    input_schema={
+    "inputSchema": {
         "type": "object",
         "properties": {
             "query": {"type": "string", "minLength": 1, "description": "What is to be done, or select:NAME"},
@@ -61,16 +71,16 @@ _SEARCH = types.Tool(
         "required": ["query"],
         "additionalProperties": False,
     },
-    annotations=types.ToolAnnotations(read_only_hint=True, open_world_hint=False),
-)
-_CALL = types.Tool(
-    name=TOOL_CALL,
-    title="Run a found tool",
-    description=(
+    "annotations": {"readOnlyHint": True, "openWorldHint": False},
+}
+_CALL: JsonObject = {
+    "name": TOOL_CALL,
+    "title": "Run a found tool",
+    "description": (
         f"Run a tool that {TOOL_SEARCH} has found. Give its name and the arguments that its input schema describes. "
         "Permissions, approvals and checks are those of the tool."
     ),
-    input_schema={
+    "inputSchema": {
         "type": "object",
         "properties": {
             "name": {"type": "string", "description": f"The name, as {TOOL_SEARCH} gives it"},
@@ -79,7 +89,7 @@ _CALL = types.Tool(
         "required": ["name"],
         "additionalProperties": False,
     },
-)
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +106,7 @@ class ToolList:
     """
 
     surface: ToolSurface
-    shown: tuple[types.Tool, ...]
+    shown: tuple[JsonObject, ...]
     by_name: Mapping[str, OfferedTool]
     names: Mapping[str, str]
     qualified: frozenset[str]
@@ -117,7 +127,7 @@ class ToolList:
         found = ((name, self.by_name[name]) for name in sorted(names) if name in self.by_name)
         return replace(self, shown=(*self.shown, *(_describe(name, tool) for name, tool in found if tool.is_deferred)))
 
-    def page(self, cursor: str | None) -> tuple[Sequence[types.Tool], str | None]:
+    def page(self, cursor: str | None) -> tuple[Sequence[JsonObject], str | None]:
         """Return the tools after a cursor, and the next cursor.
 
         Raises:
@@ -135,7 +145,8 @@ class ToolLister:
 
     def __init__(self, runtime: Runtime, role: Role | None = None) -> None:
         """Take the runtime, and the role whose tools are listed; all tools without a role."""
-        runtime.offer_read_result()  # no call may change the list, so it does not wait for the first stored output
+        # No call may change the list, so it does not wait for the first stored output.
+        runtime.surfaces.offer_read_result()
         self._runtime = runtime
         self._role = role
         self._cached: tuple[str, ToolList] | None = None
@@ -146,21 +157,29 @@ class ToolLister:
         Raises:
             ConfigError: the runtime is closed.
         """
-        stamp = self._runtime.default_surface().surface_id
+        stamp = self._runtime.surfaces.default().surface_id
         if self._cached is None or self._cached[0] != stamp:
             surface = await self._surface()
             # Making the first surface may declare the search tool, which replaces the default surface.
-            self._cached = self._runtime.default_surface().surface_id, await self._make_list(surface)
+            self._cached = self._runtime.surfaces.default().surface_id, await self._make_list(surface)
         return self._cached[1]
 
     async def _surface(self) -> ToolSurface:
         """Return the surface of the list as it is now; a new one only if the runtime does not know the last one."""
         runtime, before = self._runtime, None if self._cached is None else self._cached[1].surface
-        known = None if before is None else runtime.find_surface(before.surface_id)
-        return await runtime.surface("session", role=self._role) if known is None else runtime.refresh(known)
+        known = None if before is None else runtime.surfaces.find(before.surface_id)
+        return await runtime.surface("session", role=self._role) if known is None else runtime.surfaces.refresh(known)
 
     def absent_name(self, tools: ToolList, name: str) -> str:
-        """Return the qualified name of a tool of a source that is not connected; any other name as it is."""
+        """Return the qualified name of a known tool that is not listed, so that its call reports why; else the name.
+
+        The tool may wait for a review or for its set-up, or be of a source that is not connected.
+        """
+        for each in self._runtime.surfaces.tool_names():
+            source, _, own = each.partition(".")
+            shown = f"{name_prefix(source)}{own}" if source in tools.qualified else own
+            if name == shown and has_tool(self._role, each):
+                return each
         for each in sorted(self._runtime.sources.not_ready, key=len, reverse=True):
             begin = name_prefix(each) if each in tools.qualified else ""
             if "." not in name and name.startswith(begin) and has_source(self._role, each):
@@ -173,7 +192,7 @@ class ToolLister:
         It depends on the settings alone, not on which sources are connected.
         """
         sources = frozenset(each.source for each in await self._runtime.sources.status())
-        own = {each.partition(".")[0] for each in self._runtime.tool_names()} - sources - _OF_RUNTIME
+        own = {each.partition(".")[0] for each in self._runtime.surfaces.tool_names()} - sources - _OF_RUNTIME
         has_one = sum(has_source(self._role, each) for each in (*sources, *own)) == 1
         return frozenset() if has_one else sources
 
@@ -183,14 +202,14 @@ class ToolLister:
         return None if found is None else found.input_schema
 
     async def _make_list(self, surface: ToolSurface) -> ToolList:
-        search = f"{BUILT_IN}.{TOOL_SEARCH}"
-        offered = [each for each in self._runtime.offered(surface) if each.qualified_name != search]
+        search, found = f"{BUILT_IN}.{TOOL_SEARCH}", self._runtime.surfaces.offered(surface)
+        offered = [each for each in found if each.qualified_name != search and not _reads_offers(each)]
         qualified = await self._qualified_sources()
         counts = count_names(offered, qualified)
         by_name = assign_names(offered, (TOOL_SEARCH, TOOL_CALL), counts=counts, max_chars=MAX_NAME_CHARS)
         is_searched = any(each.is_deferred for each in offered)
         shown = [_describe(name, tool) for name, tool in by_name.items() if not tool.is_deferred]
-        shown.sort(key=lambda each: each.name)
+        shown.sort(key=lambda each: str(each["name"]))
         return ToolList(
             surface=surface,
             shown=(_SEARCH, _CALL, *shown) if is_searched else tuple(shown),
@@ -199,6 +218,12 @@ class ToolLister:
             qualified=qualified,
             is_searched=is_searched,
         )
+
+
+def _reads_offers(tool: OfferedTool) -> bool:
+    """Return whether a tool reads resources or prompts of a server, for which clients have methods of their own."""
+    mappings = () if tool.declared is None else tool.declared.declaration.external_mappings or ()
+    return any(isinstance(each, McpMapping) and each.method in _OFFER_METHODS for each in mappings)
 
 
 def definitions(tools: ToolList, qualified_names: Iterable[str]) -> list[JsonObject]:
@@ -218,8 +243,8 @@ def native_members(tool: OfferedTool) -> JsonObject:
     return found if isinstance(found, dict) else {}
 
 
-def _describe(name: str, tool: OfferedTool) -> types.Tool:
-    """Return the definition of a tool for clients; without its optional members if one is invalid."""
+def _describe(name: str, tool: OfferedTool) -> JsonObject:
+    """Return the definition of a tool for clients, without members that are invalid."""
     declared = tool.declared
     if declared is None:
         raise AssertionError("an offered tool has its records")
@@ -238,12 +263,12 @@ def _describe(name: str, tool: OfferedTool) -> types.Tool:
         "annotations": _annotations(declared, native),
         "_meta": {**(meta if isinstance(meta, dict) else {}), NAME_KEY: tool.qualified_name},
     }
-    given: JsonObject = {key: value for key, value in definition.items() if value is not None}
+    given = without_invalid(types.Tool, {key: value for key, value in definition.items() if value is not None})
     if not is_valid("tools/list", {"tools": [given]}):
         log.warning("the definition of %r has invalid members, which clients do not see", tool.qualified_name)
-        given = {"name": name, "inputSchema": {"type": "object"}, "_meta": {NAME_KEY: tool.qualified_name}}
-        given |= {"description": tool.description or ""}
-    return types.Tool.model_validate(given)
+        given = {key: definition[key] for key in ("name", "description")}
+        given |= {"inputSchema": {"type": "object"}, "_meta": {NAME_KEY: tool.qualified_name}}
+    return given
 
 
 def is_valid(method: str, result: JsonObject) -> bool:
@@ -274,3 +299,9 @@ def _annotations(declared: DeclaredTool, native: JsonObject) -> JsonObject:
     }
     hints |= {name: value for name, value in facts.items() if isinstance(value, bool)}
     return hints if declared.declaration.title is None else {"title": declared.declaration.title, **hints}
+
+
+def inner_call(arguments: JsonObject) -> tuple[str, JsonObject]:
+    """Return the tool and the arguments of a `tool_call`."""
+    name, inner = arguments.get("name"), arguments.get("arguments", {})
+    return name if isinstance(name, str) else "", inner if isinstance(inner, dict) else {}

@@ -98,7 +98,7 @@ async def check_profiles(runtime: Runtime, config: Config) -> None:
     """
     if not config.mcp:
         return
-    names = runtime.tool_names()
+    names = runtime.surfaces.tool_names()
     statuses = await runtime.sources.status()
     missing = [each.source for each in statuses if not each.is_ready]
     errors: list[str] = []

@@ -1,62 +1,60 @@
 """The MCP server of a runtime: the handlers of its methods, for every transport."""
 
 import asyncio
+import logging
 import secrets
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager, suppress
-from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import cast
 
 import mcp_types as types
 from mcp.server.caching import CacheHint
-from mcp.server.lowlevel.server import NotificationOptions, Server
-from mcp.server.models import InitializationOptions
 from mcp.server.subscriptions import ListenHandler, ResourceUpdated
 from mcp.shared.exceptions import MCPError
 
 from agenttool import __version__
+from agenttool.adapters.mcp.content import valid_reply
+from agenttool.adapters.mcp.session import TASKS_EXTENSION
+from agenttool.adapters.mcp.source import McpSource
 from agenttool.codec import json_bytes
-from agenttool.errors import ConfigError
+from agenttool.errors import ConfigError, QuotaError
 from agenttool.history.listed_call import tool_name
-from agenttool.mcp.callers import principal_of
-from agenttool.mcp.calls import RequestedTool, ToolRun
-from agenttool.mcp.exchange import ClientExchange, RequestContext, is_stateless, reply_members
-from agenttool.mcp.listing import TOOL_CALL, TOOL_SEARCH, ToolList, ToolLister, definitions
+from agenttool.mcp.callers import ParamsT, bound_introduction, principal_of, within_quota
+from agenttool.mcp.calls import ToolRun
+from agenttool.mcp.exchange import ClientExchange, RequestContext, is_stateless, reply_members, wait_for_start, wire
+from agenttool.mcp.listing import INSTRUCTIONS, TOOL_CALL, TOOL_SEARCH, ToolList, ToolLister, definitions, inner_call
 from agenttool.mcp.offer_lists import OLD_NOT_FOUND
-from agenttool.mcp.offers import MAX_SUBSCRIPTIONS, GovernedCall, Offers, StillAllowed
-from agenttool.mcp.profiles import McpOptions, has_tool
+from agenttool.mcp.offers import GovernedCall, Offers, StillAllowed
+from agenttool.mcp.profiles import McpOptions, has_source, has_tool
 from agenttool.mcp.results import read_stored_output, text_result
-from agenttool.mcp.sessions import ClientSessions, ListenStream
+from agenttool.mcp.sessions import TOOLS, ClientSessions, ListenStream, ListName, Notice, NotifyingServer
 from agenttool.mcp.state import CallIdentity, RequestStates, StateError, WaitingCalls
-from agenttool.mcp.tasks import (
-    EXTENSION,
-    TASK_AFTER_S,
-    ClientTasks,
-    TaskParams,
-    TaskUpdateParams,
-    declares_tasks,
-    refuse_without_tasks,
-    runs_in_background,
-)
+from agenttool.mcp.tasks import ClientTasks, TaskParams, TaskUpdateParams, refuse_without_tasks, task_after_s
 from agenttool.ports.deferred import Thread
 from agenttool.ports.identity import Principal, name_of_actor
+from agenttool.ports.quota import PER_CALLER, CallerQuota, OwnedEntries
 from agenttool.ports.resources import OfferKind, Unsubscribe
-from agenttool.records import PAYLOAD_SCHEME, JsonObject, SearchMatch, ToolInvocation, ToolResult
+from agenttool.records import PAYLOAD_SCHEME, InvocationId, JsonObject, SearchMatch, ToolInvocation, ToolResult
 from agenttool.runtime import Runtime
+
+log = logging.getLogger("agenttool.mcp")
 
 LIST_TTL_MS = 30_000
 """How long a client may use a list without asking again, if it does not listen to changes."""
 
 WATCH_S = 1.0
-"""How often the list of tools is compared with the one before."""
+"""How long a client may take to read a notice, and the interval at which new sources are looked for."""
 
-MAX_EXCHANGES = 1_000
-"""How many exchanges are stored; beyond it, the oldest that has ended is dropped."""
+SETTLE_S = 0.05
+"""How long further changes are collected before a list is compared with the one before."""
 
-MAX_CONVERSATIONS = 1_000
-"""How many conversations of callers are cached."""
+REPORT_S = 5.0
+"""The interval at which a client that waits for the first list of tools is sent the names of the missing servers."""
+
+MAX_EXCHANGES = 10_000
+"""How many exchanges of all callers are stored; beyond it, old ones that have ended are dropped."""
 
 MAX_STREAMS = 1_024
 """How many streams of `subscriptions/listen` are open at the same time."""
@@ -65,25 +63,6 @@ FAULTS_KEY = "agenttool/faults"
 """The member of a list's `_meta` with the sources whose entries may be missing or old, and the reasons."""
 
 _DEFAULT_MATCHES = 5
-
-Notice = Callable[[], Awaitable[None]]
-"""Notifies a client, or all of them."""
-
-
-class NotifyingServer(Server[dict[str, object]]):
-    """The server of the SDK; it declares to clients of older revisions that it notifies them of changes."""
-
-    def create_initialization_options(
-        self,
-        notification_options: NotificationOptions | None = None,
-        experimental_capabilities: dict[str, dict[str, object]] | None = None,
-        extensions: dict[str, dict[str, object]] | None = None,
-    ) -> InitializationOptions:
-        """Return the reply to the handshake."""
-        all_changes = NotificationOptions(tools_changed=True, resources_changed=True, prompts_changed=True)
-        return super().create_initialization_options(
-            notification_options or all_changes, experimental_capabilities, extensions
-        )
 
 
 class RuntimeMcpServer:
@@ -109,33 +88,47 @@ class RuntimeMcpServer:
         self._group = group
         self._lister = ToolLister(runtime, options.role)
         self._offers = Offers(runtime, options.role, group.create_task, self._list_changed)
-        self._conversation = lru_cache(MAX_CONVERSATIONS)(self._open_conversation)
         self._sessions = ClientSessions()
         self._streams: set[ListenStream] = set()
+        self._streams_quota = CallerQuota("MCP listen streams")
         self._notices: dict[object, Notice] = {}
         self._is_scheduled = asyncio.Event()
-        self._exchanges: dict[str, ClientExchange] = {}
+        self._logged: frozenset[str] = frozenset()
+        self._exchanges: OwnedEntries[str, ClientExchange] = OwnedEntries(
+            "MCP requests",
+            MAX_EXCHANGES,
+            on_drop=lambda each: self._runs.pop(each.exchange_id, None),
+            may_drop=lambda each: each.has_ended,
+        )
         self._runs: dict[str, ToolRun] = {}
         self._tasks = ClientTasks(runtime, self._actor, self._serves, self._resume_task)
         self.lowlevel = self._make_lowlevel()
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, runtime: Runtime, options: McpOptions | None = None) -> AsyncGenerator["RuntimeMcpServer"]:
+    async def open(
+        cls, runtime: Runtime, options: McpOptions | None = None, starting: asyncio.Task[None] | None = None
+    ) -> AsyncGenerator["RuntimeMcpServer"]:
         """Yield the server of a runtime that the caller has entered; leaving it stops what runs for clients.
+
+        If the task `starting` enters the runtime, requests wait for it, except those that begin a connection.
 
         Raises:
             StoreError: the store cannot be used.
         """
-        documents = runtime.documents if runtime.is_durable else None
+        documents = runtime.inspection.documents if runtime.inspection.is_durable else None
         states, waiting = await RequestStates.open(documents), WaitingCalls(documents)
         await waiting.load()
         async with asyncio.TaskGroup() as group:
             server = cls(runtime, options or McpOptions(), states, waiting, group)
-            watching = group.create_task(server._watch())
+            if starting is not None:
+                server.lowlevel.middleware.append(partial(wait_for_start, starting))
+            watching, loop = group.create_task(server._watch(starting)), asyncio.get_running_loop()
+            unwatch = runtime.inspection.watch_tools(lambda: loop.call_soon_threadsafe(server._is_scheduled.set))
             try:
                 yield server
             finally:
+                unwatch()
                 watching.cancel()
                 server.close()
 
@@ -152,7 +145,7 @@ class RuntimeMcpServer:
             self._options.name,
             version=__version__,
             title=self._options.title,
-            instructions=self._options.instructions or _INSTRUCTIONS,
+            instructions=self._options.instructions or INSTRUCTIONS,
             cache_hints={
                 "tools/list": hint,
                 "prompts/list": hint,
@@ -160,42 +153,59 @@ class RuntimeMcpServer:
                 "resources/templates/list": hint,
             },
             get_tool_input_schema=self._lister.schema_of,
-            on_subscriptions_listen=self._listen,
+            on_subscriptions_listen=within_quota(self._listen),
         )
-        add = server.add_request_handler
+
+        def add(
+            method: str, params: type[ParamsT], handler: Callable[[RequestContext, ParamsT], Awaitable[JsonObject]]
+        ) -> None:
+            async def handle(context: RequestContext, given: ParamsT) -> dict[str, object]:
+                reply = await handler(context, given)
+                return {"resultType": "complete", **reply} if reply else {}
+
+            server.add_request_handler(method, params, within_quota(handle))
+
         add("tools/list", types.PaginatedRequestParams, self._list_tools)
         add("tools/call", types.CallToolRequestParams, self._call_tool)
-        add("resources/list", *self._lists(OfferKind.RESOURCES, types.ListResourcesResult))
-        add("resources/templates/list", *self._lists(OfferKind.TEMPLATES, types.ListResourceTemplatesResult))
+        add("resources/list", types.PaginatedRequestParams, partial(self._list_offers, OfferKind.RESOURCES))
+        add("resources/templates/list", types.PaginatedRequestParams, partial(self._list_offers, OfferKind.TEMPLATES))
         add("resources/read", types.ReadResourceRequestParams, self._read_resource)
         add("resources/subscribe", types.SubscribeRequestParams, self._subscribe)
         add("resources/unsubscribe", types.UnsubscribeRequestParams, self._unsubscribe)
         add("logging/setLevel", types.SetLevelRequestParams, self._set_log_level)
-        add("prompts/list", *self._lists(OfferKind.PROMPTS, types.ListPromptsResult))
+        add("prompts/list", types.PaginatedRequestParams, partial(self._list_offers, OfferKind.PROMPTS))
         add("prompts/get", types.GetPromptRequestParams, self._get_prompt)
         add("completion/complete", types.CompleteRequestParams, self._complete)
         add("tasks/get", TaskParams, self._tasks.get)
         add("tasks/update", TaskUpdateParams, self._tasks.update)
         add("tasks/cancel", TaskParams, self._tasks.cancel)
-        server.extensions = {EXTENSION: {}}
+        server.extensions = {TASKS_EXTENSION: {}}
+        server.middleware.append(bound_introduction)
         return server
 
-    async def _watch(self) -> None:
+    async def _watch(self, starting: asyncio.Task[None] | None) -> None:
         """Notify clients of changed lists and resources, as long as the server runs."""
+        if starting is not None:
+            await asyncio.wait([starting])
+            if starting.cancelled() or starting.exception() is not None:
+                return
         listed = await self._lister.current()
         while True:
             self._offers.watch()
+            for each in self._runtime.sources.all_of(McpSource):
+                each.watch_tools(self._tools_announced)
             with suppress(TimeoutError):
                 async with asyncio.timeout(WATCH_S):
                     await self._is_scheduled.wait()
+                await asyncio.sleep(SETTLE_S)
             self._is_scheduled.clear()
+            before, listed = listed, await self._lister.current()
+            if listed is not before and listed.shown != before.shown:
+                self._list_changed(TOOLS)
             notices, self._notices = self._notices, {}
             async with asyncio.TaskGroup() as group:
                 for key, notice in notices.items():
                     group.create_task(self._send_notice(key, notice))
-            before, listed = listed, await self._lister.current()
-            if listed is not before and listed.shown != before.shown:
-                await self._sessions.tools_changed()
 
     async def _send_notice(self, key: object, notice: Notice) -> None:
         """Send a notice; again later if its client does not read."""
@@ -205,24 +215,65 @@ class RuntimeMcpServer:
         except TimeoutError:
             self._notices.setdefault(key, notice)
 
-    def _list_changed(self, kind: OfferKind) -> None:
-        self._schedule(kind, partial(self._sessions.list_changed, kind))
+    def _tools_announced(self, source: str) -> None:
+        """Notify clients that a server announced changed tools, even if its list is the same."""
+        if has_source(self._options.role, source):
+            self._list_changed(TOOLS)
+
+    def _list_changed(self, changed: ListName) -> None:
+        for key, notice in self._sessions.notices(changed):
+            self._schedule(key, notice)
 
     def _schedule(self, key: object, notice: Notice) -> None:
         """Send a notice soon; of those with one key, only the latest."""
         self._notices[key] = notice
         self._is_scheduled.set()
 
-    async def _list_tools(self, context: RequestContext, params: types.PaginatedRequestParams | None) -> types.Result:
+    async def _list_tools(self, context: RequestContext, params: types.PaginatedRequestParams) -> JsonObject:
         session = self._sessions.of(context)  # registers it, so that it is notified of changes from now on
-        tools = await self._tools()
+        await self._wait_for_servers(context)
+        tools, missing = await self._tools(), self._missing_sources()
         if session is not None and session.loaded:
             tools = tools.with_loaded(session.loaded)
         try:
-            page, cursor = tools.page(None if params is None else params.cursor)
+            page, cursor = tools.page(params.cursor)
         except ValueError as error:
             raise MCPError(types.INVALID_PARAMS, f"{error}; begin without a cursor") from None
-        return types.ListToolsResult(tools=list(page), next_cursor=cursor)
+        reply: JsonObject = {"tools": [*page]}
+        reply |= {} if cursor is None else {"nextCursor": cursor}
+        return _with_faults(reply | {"ttlMs": 0} if missing else reply, missing)
+
+    async def _wait_for_servers(self, context: RequestContext) -> None:
+        """Wait for the servers that start for the first time, each for its `start_timeout_s`; report which are missing.
+
+        A server that has failed is not awaited: clients are notified once it is ready.
+        """
+        starting = {
+            each.name: each
+            for each in self._runtime.sources.all_of(McpSource)
+            if each.is_starting and has_source(self._options.role, each.name)
+        }
+        if not starting:
+            return
+        async with asyncio.TaskGroup() as group:
+            waiting = {group.create_task(each.check()): name for name, each in starting.items()}
+            progress = 0.0
+            while waiting:
+                message = f"waits for the start of {', '.join(map(repr, sorted(waiting.values())))}"
+                await context.session.report_progress(progress, len(starting), message)
+                ended, _ = await asyncio.wait(waiting, timeout=REPORT_S, return_when=asyncio.FIRST_COMPLETED)
+                for each in ended:
+                    del waiting[each]
+                progress = max(len(starting) - len(waiting), progress + 0.001)
+
+    def _missing_sources(self) -> dict[str, str]:
+        """Return the sources of the profile whose tools cannot be used now, each with the reason."""
+        found = sorted(each for each in self._runtime.sources.not_ready if has_source(self._options.role, each))
+        for each in found:
+            if each not in self._logged:
+                log.warning("the list of tools lacks the server %r, which is not connected", each)
+        self._logged = frozenset(found)
+        return dict.fromkeys(found, "it is not connected, and is tried again; the list changes once it is")
 
     async def _tools(self) -> ToolList:
         try:
@@ -230,129 +281,132 @@ class RuntimeMcpServer:
         except ConfigError as error:  # the runtime is closed
             raise MCPError(types.INTERNAL_ERROR, str(error)) from error
 
-    async def _call_tool(self, context: RequestContext, params: types.CallToolRequestParams) -> types.Result:
+    async def _call_tool(self, context: RequestContext, params: types.CallToolRequestParams) -> JsonObject:
         tools, name = await self._tools(), params.name
         arguments = cast("JsonObject", params.arguments or {})
         if tools.is_searched and name == TOOL_SEARCH:
             return await self._search(context, tools, arguments)
         if tools.is_searched and name == TOOL_CALL:
-            name, arguments = _inner_call(arguments)
+            name, arguments = inner_call(arguments)
         found = tools.find(name)
         if found is None and (meant := tools.without_source(name)):
             advice = " or ".join(map(repr, meant))
-            return text_result(f"unknown_tool: no tool is named {name!r}; did you mean {advice}?", is_error=True)
-        tool = RequestedTool(
-            name=self._lister.absent_name(tools, name) if found is None else found.qualified_name,
-            arguments=arguments,
-            # A tool of the profile is called on the surface of all tools, where none has to be loaded first.
-            surface=tools.surface if found is None else None,
-            native_call_id=_native_id(context),
-        )
-        identity = self._identity(context, f"tools/call {tool.name}", arguments)
+            return text_result(f"unknown_tool: no tool is named {name!r}; did you mean {advice}?")
+        called = self._lister.absent_name(tools, name) if found is None else found.qualified_name
+        identity = self._identity(context, f"tools/call {called}", arguments)
         refuse_without_tasks(context, found)
-        exchange = self._find_exchange(context, params, identity)
+        exchange = await self._find_exchange(context, params, identity)
+        exchange.task_after_s = task_after_s(context, found)
         if exchange.task is None:
-            run, started = self._new_run(exchange, identity), await self._waiting.take(identity, exchange)
+            run, started = self._new_run(exchange, identity), exchange.ended
+            started = started or await self._waiting.take(identity, exchange)
             if started is None:
-                started = await run.start(tool)
-                if not declares_tasks(context) and await self._ends_plainly(run):
+                # A tool of the profile is called on the surface of all tools, where none has to be loaded first.
+                started = await run.start(called, arguments, tools.surface if found is None else None)
+                if exchange.task_after_s is None and await self._ends_plainly(run):
                     return await run.resume(started)
             self._runs[exchange.exchange_id] = run
             exchange.start(self._group, partial(run.resume, started))
-        if not declares_tasks(context):
-            return await self._attend(context, exchange, identity)
-        within_s = 0.0 if runs_in_background(found) else TASK_AFTER_S
-        return await self._attend(context, exchange, identity, within_s)
+        return await self._attend(context, exchange, identity)
 
     async def _ends_plainly(self, run: ToolRun) -> bool:
         """Wait until a call has ended, or needs its client meanwhile; return whether it has ended without that.
 
         Most calls do, and need no task that asks the client.
         """
-        self._exchanges[run.exchange.exchange_id] = run.exchange
+        self._exchanges.add(run.identity.actor, run.exchange.exchange_id, run.exchange)
         try:
-            return not await run.exchange.changed() and run.has_ended
+            return not await run.exchange.changed() and run.result is not None
         except asyncio.CancelledError:
             run.exchange.start(self._group, run.cancel)
             raise
         finally:
             self._drop(run.exchange.exchange_id)
 
-    def _new_run(self, exchange: ClientExchange, identity: CallIdentity) -> ToolRun:
+    def _new_run(self, exchange: ClientExchange, identity: CallIdentity, *, denies_questions: bool = False) -> ToolRun:
         return ToolRun(
             runtime=self._conversation(identity.actor),
             exchange=exchange,
             identity=identity,
             waiting=self._waiting,
-            answer_command=self._options.answer_command,
-            approvals_url=self._options.approvals_url,
-            asks_client=self._options.asks_client,
-            approves_own_calls=self._options.approves_own_calls,
+            options=self._options,
+            denies_questions=denies_questions,
         )
+
+    def _governed(
+        self, exchange: ClientExchange, identity: CallIdentity, *, denies_questions: bool = False
+    ) -> GovernedCall:
+        """Return what calls the tools that read for a request, each in a run of its own."""
+
+        def call(name: str, arguments: JsonObject) -> Awaitable[ToolResult]:
+            return self._new_run(exchange, identity, denies_questions=denies_questions).read(name, arguments)
+
+        return call
 
     def _serves(self, invocation: ToolInvocation) -> bool:
         return has_tool(self._options.role, tool_name(invocation.tool_id))
 
-    def _open_conversation(self, actor: str | None) -> Runtime:
+    def _conversation(self, actor: str | None) -> Runtime:
         """Return the runtime in the conversation of an actor on this profile, which bounds the output that it reads."""
-        profile = self._options.profile
-        return self._runtime.in_thread(Thread.of_caller(actor or "", f"mcp.{profile}" if profile else None))
+        caller, profile = actor or "", self._options.profile
+        thread = Thread.of_caller(caller, f"mcp.{profile}" if profile else None)
+        return self._runtime.in_thread(thread, caller=caller)
 
     def _resume_task(self, context: RequestContext, invocation: ToolInvocation) -> ToolRun:
         """Return the run of a call that an earlier process started as a task."""
         invocation_id = invocation.invocation_id
-        exchange = ClientExchange(context, secrets.token_hex(8))
+        exchange = ClientExchange(context, secrets.token_hex(8), task_after_s=0.0)
         run = self._new_run(exchange, self._identity(context, f"tasks/get {invocation_id}", {}))
         exchange.start(self._group, lambda: run.resume(invocation_id))
         return run
 
-    def _find_exchange(
+    async def _find_exchange(
         self, context: RequestContext, params: types.InputResponseRequestParams, identity: CallIdentity
     ) -> ClientExchange:
         """Return the exchange that a request continues, with the replies of the client; otherwise a new one."""
         replies = {key: reply_members(each) for key, each in (params.input_responses or {}).items()}
         if params.request_state is None:
+            self._exchanges.check(identity.actor)
             return ClientExchange(context, secrets.token_hex(8), self._sessions.log_level(context), replies)
         try:
-            exchange_id = self._states.verify(params.request_state, identity, time.time())
+            continues = self._states.verify(params.request_state, identity, time.time())
         except StateError as error:
             raise MCPError(types.INVALID_PARAMS, str(error)) from error
+        exchange_id, _, call = continues.partition(" ")
         found = self._exchanges.get(exchange_id)
         if found is not None:
             found.reply(replies)
             return found
+        if call and await self._runtime.journal.result(call) is not None:  # the reply with its result was lost
+            return ClientExchange(context, exchange_id, ended=InvocationId(call))
         if self._waiting.find(identity) is None:
             message = "the call of this requestState has ended, or its process was restarted; make the call again"
             raise MCPError(types.INVALID_PARAMS, message)
         return ClientExchange(context, exchange_id, replies=replies)
 
-    async def _attend(
-        self, context: RequestContext, exchange: ClientExchange, identity: CallIdentity, within_s: float | None = None
-    ) -> types.Result:
-        """Return the result of an exchange, the input that it needs, or a task if it takes longer than `within_s`."""
-        self._exchanges[exchange.exchange_id] = exchange
-        if len(self._exchanges) > MAX_EXCHANGES:
-            ended = (key for key, each in self._exchanges.items() if each.has_ended)
-            self._drop(next(ended, ""))
+    async def _attend(self, context: RequestContext, exchange: ClientExchange, identity: CallIdentity) -> JsonObject:
+        """Return the result of an exchange, the input that it needs, or a task."""
+        self._exchanges.add(identity.actor, exchange.exchange_id, exchange)
         result = None
         try:
-            result = await exchange.attend(context, within_s)
+            result = await exchange.attend(context)
         finally:
             if exchange.has_ended or (exchange.task is not None and exchange.task.cancelling()):
                 self._drop(exchange.exchange_id)
         if result is not None:
             return result
-        if within_s is not None and (not exchange.pending or not within_s):
+        after_s = exchange.task_after_s
+        if after_s is not None and (exchange.is_long or not exchange.pending or not after_s):
             created = await self._tasks.create(self._runs[exchange.exchange_id])
             self._drop(exchange.exchange_id)
             return created
-        return types.InputRequiredResult(
-            input_requests=exchange.input_requests(),
-            request_state=self._states.sign(identity, exchange.exchange_id, time.time()),
-        )
+        run = self._runs.get(exchange.exchange_id)
+        continues = f"{exchange.exchange_id} {run.invocation_id}" if run is not None else exchange.exchange_id
+        state = self._states.sign(identity, continues, time.time())
+        return {"resultType": "input_required", "inputRequests": exchange.input_requests(), "requestState": state}
 
     def _drop(self, exchange_id: str) -> None:
-        self._exchanges.pop(exchange_id, None)
+        self._exchanges.pop(exchange_id)
         self._runs.pop(exchange_id, None)
 
     def _identity(self, context: RequestContext, target: str, arguments: JsonObject) -> CallIdentity:
@@ -366,42 +420,38 @@ class RuntimeMcpServer:
     def _actor(self, context: RequestContext) -> str | None:
         return name_of_actor(self._caller(context))
 
-    def _lists(
-        self, kind: OfferKind, result: type[types.Result]
-    ) -> tuple[type[types.PaginatedRequestParams], Callable[..., Awaitable[types.Result]]]:
-        """Return the parameters and the handler of a method that lists resources, templates or prompts."""
+    async def _list_offers(
+        self, kind: OfferKind, context: RequestContext, params: types.PaginatedRequestParams
+    ) -> JsonObject:
+        page = await self._offers.entries_for(kind, self._caller(context))
+        return _with_faults({kind.value: [*page.entries]}, page.faults)
 
-        async def handle(context: RequestContext, params: types.PaginatedRequestParams | None) -> types.Result:
-            page = await self._offers.entries_for(kind, self._caller(context))
-            meta = {"_meta": {FAULTS_KEY: page.faults}} if page.faults else {}
-            return result.model_validate({kind.value: page.entries, **meta})
-
-        return types.PaginatedRequestParams, handle
-
-    async def _read_resource(self, context: RequestContext, params: types.ReadResourceRequestParams) -> types.Result:
+    async def _read_resource(self, context: RequestContext, params: types.ReadResourceRequestParams) -> JsonObject:
         identity = self._identity(context, f"resources/read {params.uri}", {})
 
-        async def work(call: GovernedCall) -> types.Result:
+        async def work(call: GovernedCall) -> JsonObject:
             if params.uri.startswith(PAYLOAD_SCHEME):
                 members = await read_stored_output(self._conversation(identity.actor), params.uri, identity.actor)
             else:
-                members = await self._offers.read(params.uri, identity.caller, call)
+                members = await self._offers.read(OfferKind.RESOURCES, params.uri, {}, identity.caller, call)
             if members is None:
                 code = types.INVALID_PARAMS if is_stateless(context) else OLD_NOT_FOUND
                 raise MCPError(code, "Resource not found", {"uri": params.uri})
-            if "cacheScope" in members:  # rules decide per caller, so no cache may serve it to another one
-                members = {**members, "cacheScope": "private"}
-            return types.ReadResourceResult.model_validate(members)
+            # Rules decide per caller, so no cache may serve it to another one.
+            return {"ttlMs": 0, **valid_reply(members, types.ReadResourceResult), "cacheScope": "private"}
 
         return await self._run_exchange(context, params, identity, work)
 
-    async def _get_prompt(self, context: RequestContext, params: types.GetPromptRequestParams) -> types.Result:
+    async def _get_prompt(self, context: RequestContext, params: types.GetPromptRequestParams) -> JsonObject:
         arguments = params.arguments or {}
         identity = self._identity(context, f"prompts/get {params.name}", {**arguments})
 
-        async def work(call: GovernedCall) -> types.Result:
-            members = await self._offers.prompt(params.name, arguments, identity.actor, call)
-            return types.GetPromptResult.model_validate(members)
+        async def work(call: GovernedCall) -> JsonObject:
+            given: JsonObject = {"arguments": {**arguments}}
+            members = await self._offers.read(OfferKind.PROMPTS, params.name, given, identity.caller, call)
+            if members is None:
+                raise MCPError(types.INVALID_PARAMS, f"no prompt is named {params.name!r}; list the prompts")
+            return valid_reply(members, types.GetPromptResult)
 
         return await self._run_exchange(context, params, identity, work)
 
@@ -410,19 +460,18 @@ class RuntimeMcpServer:
         context: RequestContext,
         params: types.InputResponseRequestParams,
         identity: CallIdentity,
-        work: Callable[[GovernedCall], Awaitable[types.Result]],
-    ) -> types.Result:
+        work: Callable[[GovernedCall], Awaitable[JsonObject]],
+    ) -> JsonObject:
         """Run work that may make governed calls and send requests to the client; return its result."""
-        exchange = self._find_exchange(context, params, identity)
+        exchange = await self._find_exchange(context, params, identity)
         if exchange.task is None:
-            call = _governed_call(context, lambda: self._new_run(exchange, identity))
-            exchange.start(self._group, lambda: work(call))
+            exchange.start(self._group, lambda: work(self._governed(exchange, identity)))
         return await self._attend(context, exchange, identity)
 
-    async def _subscribe(self, context: RequestContext, params: types.SubscribeRequestParams) -> types.Result:
+    async def _subscribe(self, context: RequestContext, params: types.SubscribeRequestParams) -> JsonObject:
         session, uri = self._sessions.of(context), params.uri
         if session is None or uri in session.subscriptions:
-            return types.EmptyResult()
+            return {}
 
         async def notify() -> None:
             if not session.is_ended:
@@ -437,7 +486,7 @@ class RuntimeMcpServer:
         session.subscriptions[uri] = unsubscribe
         if session.is_ended:
             session.unsubscribe(uri)
-        return types.EmptyResult()
+        return {}
 
     async def _subscribed(self, context: RequestContext, uri: str, notify: Notice) -> Unsubscribe | None:
         """Notify a client of each change of a resource that it may still read; None if no change is noticed."""
@@ -451,11 +500,11 @@ class RuntimeMcpServer:
             uri, self._caller(context), lambda is_allowed: self._schedule(key, partial(notify_allowed, is_allowed))
         )
 
-    async def _unsubscribe(self, context: RequestContext, params: types.UnsubscribeRequestParams) -> types.Result:
+    async def _unsubscribe(self, context: RequestContext, params: types.UnsubscribeRequestParams) -> JsonObject:
         session = self._sessions.of(context)
         if session is not None:
             session.unsubscribe(params.uri)
-        return types.EmptyResult()
+        return {}
 
     async def _listen(
         self, context: RequestContext, params: types.SubscriptionsListenRequestParams
@@ -465,13 +514,15 @@ class RuntimeMcpServer:
             raise MCPError(types.INTERNAL_ERROR, f"{MAX_STREAMS} streams are open, which is the limit; try again later")
         stream, wanted = ListenStream(self._sessions.bus), params.notifications
         uris = tuple(dict.fromkeys(wanted.resource_subscriptions or ()))
-        if len(uris) > MAX_SUBSCRIPTIONS:
-            message = f"a caller can subscribe to {MAX_SUBSCRIPTIONS} resources, got {len(uris)}; send fewer"
+        limit = PER_CALLER["resource subscriptions"]
+        if len(uris) > limit:
+            message = f"a caller can subscribe to {limit} resources, got {len(uris)}; send fewer"
             raise MCPError(types.INVALID_PARAMS, message)
         with ExitStack() as ending:
+            ending.enter_context(self._streams_quota.hold(self._actor(context)))
 
             async def subscribe(uri: str) -> bool:
-                with suppress(MCPError):
+                with suppress(MCPError, QuotaError):
                     notify = partial(stream.publish, ResourceUpdated(uri=uri))
                     unsubscribe = await self._subscribed(context, uri, notify)
                     if unsubscribe is not None:
@@ -487,30 +538,29 @@ class RuntimeMcpServer:
             notifications = wanted.model_copy(update={"resource_subscriptions": honored})
             return await ListenHandler(stream)(context, params.model_copy(update={"notifications": notifications}))
 
-    async def _set_log_level(self, context: RequestContext, params: types.SetLevelRequestParams) -> types.Result:
+    async def _set_log_level(self, context: RequestContext, params: types.SetLevelRequestParams) -> JsonObject:
         session = self._sessions.of(context)
         if session is not None:
             session.log_level = params.level
-        return types.EmptyResult()
+        return {}
 
-    async def _complete(self, context: RequestContext, params: types.CompleteRequestParams) -> types.Result:
-        members = params.model_dump(by_alias=True, mode="json", exclude_none=True)
+    async def _complete(self, context: RequestContext, params: types.CompleteRequestParams) -> JsonObject:
+        members = wire(params)
         members.pop("_meta", None)
         identity = self._identity(context, "completion/complete", members)
         exchange = ClientExchange(context, secrets.token_hex(8), self._sessions.log_level(context))
-        call = _governed_call(context, lambda: replace(self._new_run(exchange, identity), denies_questions=True))
-        return types.CompleteResult.model_validate(await self._offers.completion(members, identity.caller, call))
+        call = self._governed(exchange, identity, denies_questions=True)
+        return await self._offers.completion(members, identity.caller, call)
 
-    async def _search(self, context: RequestContext, tools: ToolList, arguments: JsonObject) -> types.CallToolResult:
+    async def _search(self, context: RequestContext, tools: ToolList, arguments: JsonObject) -> JsonObject:
         query, limit = arguments.get("query"), arguments.get("limit", _DEFAULT_MATCHES)
         if not isinstance(query, str) or not isinstance(limit, int):
-            return text_result("invalid_arguments: query is a text and limit a number; correct them", is_error=True)
+            return text_result("invalid_arguments: query is a text and limit a number; correct them")
         try:
             found = await self._runtime.search(query, surface=tools.surface, limit=limit)
         except ConfigError as error:
-            return text_result(f"invalid_arguments: {error}", is_error=True)
-        names = [str(each.name) for each in found.matches if isinstance(each, SearchMatch)]
-        matches = definitions(tools, names)
+            return text_result(f"invalid_arguments: {error}")
+        matches = definitions(tools, [str(each.name) for each in found.matches if isinstance(each, SearchMatch)])
         session = self._sessions.of(context)
         if session is not None:
             await session.load(str(each["name"]) for each in matches)
@@ -519,31 +569,6 @@ class RuntimeMcpServer:
         return text_result(json_bytes(reply).decode(), structured=reply)
 
 
-_INSTRUCTIONS = (
-    "Every call is checked against rules, and may wait for a person's approval. A failed call says what to change."
-    f" If {TOOL_SEARCH} is listed, it finds the tools that are not, and {TOOL_CALL} runs them."
-    " Read the rest of a large output with read_result, or by its resource link."
-)
-
-
-def _governed_call(context: RequestContext, new_run: Callable[[], ToolRun]) -> GovernedCall:
-    """Return what calls the tools that read for a request, each in a run of its own."""
-    native_id = _native_id(context)
-
-    async def call(name: str, arguments: JsonObject) -> ToolResult:
-        tool = RequestedTool(
-            name=name, arguments=arguments, surface=None, native_call_id=native_id, ends_with_process=True
-        )
-        return await new_run().read(tool)
-
-    return call
-
-
-def _native_id(context: RequestContext) -> str | None:
-    return None if context.request_id is None else str(context.request_id)
-
-
-def _inner_call(arguments: JsonObject) -> tuple[str, JsonObject]:
-    """Return the tool and the arguments of a `tool_call`."""
-    name, inner = arguments.get("name"), arguments.get("arguments", {})
-    return name if isinstance(name, str) else "", inner if isinstance(inner, dict) else {}
+def _with_faults(reply: JsonObject, faults: Mapping[str, str]) -> JsonObject:
+    """Return a list with the sources whose entries may be missing or old."""
+    return {**reply, "_meta": {FAULTS_KEY: {**faults}}} if faults else reply

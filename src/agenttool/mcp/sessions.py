@@ -1,12 +1,15 @@
 """The clients of a server that are notified of changes: sessions of older revisions, and subscribers of newer ones."""
 
 import logging
-from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Literal
 
 import mcp_types as types
 from mcp.server.connection import Connection
+from mcp.server.lowlevel.server import NotificationOptions, Server
+from mcp.server.models import InitializationOptions
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import (
     InMemorySubscriptionBus,
@@ -21,13 +24,42 @@ from starlette.datastructures import Headers
 from agenttool.mcp.exchange import RequestContext, is_stateless
 from agenttool.ports.resources import OfferKind, Unsubscribe
 
-MAX_SESSIONS = 10_000
-"""The most sessions that are notified; beyond it the oldest is dropped."""
-
 MAX_LOADED = 50
 """The most tools that a session loads; beyond it the oldest are not listed any more, and can still be called."""
 
 log = logging.getLogger("agenttool.mcp")
+
+TOOLS = "tools"
+
+ListName = OfferKind | Literal["tools"]
+"""A list that clients read, and are notified of when it changes."""
+
+Notice = Callable[[], Awaitable[None]]
+"""Notifies a client, or all of them."""
+
+_RESOURCES = ResourcesListChanged(), types.ResourceListChangedNotification()
+_CHANGES: Mapping[ListName, tuple[ServerEvent, types.ServerNotification]] = {
+    TOOLS: (ToolsListChanged(), types.ToolListChangedNotification()),
+    OfferKind.PROMPTS: (PromptsListChanged(), types.PromptListChangedNotification()),
+    OfferKind.RESOURCES: _RESOURCES,
+    OfferKind.TEMPLATES: _RESOURCES,
+}
+
+
+class NotifyingServer(Server[dict[str, object]]):
+    """The server of the SDK; it declares to clients of older revisions that it notifies them of changes."""
+
+    def create_initialization_options(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, object]] | None = None,
+        extensions: dict[str, dict[str, object]] | None = None,
+    ) -> InitializationOptions:
+        """Return the reply to the handshake."""
+        all_changes = NotificationOptions(tools_changed=True, resources_changed=True, prompts_changed=True)
+        return super().create_initialization_options(
+            notification_options or all_changes, experimental_capabilities, extensions
+        )
 
 
 @dataclass(slots=True, eq=False)
@@ -86,7 +118,7 @@ class ClientSessions:
     def __init__(self) -> None:
         """Start without clients."""
         self.bus = InMemorySubscriptionBus()
-        self._sessions: OrderedDict[str, ClientSession] = OrderedDict()
+        self._sessions: dict[str, ClientSession] = {}
 
     def of(self, context: RequestContext) -> ClientSession | None:
         """Return the session of a request, registered if it is new; None on a revision without sessions."""
@@ -98,8 +130,6 @@ class ClientSessions:
         if found is None:
             found = self._sessions[key] = ClientSession(context.session)
             call_at_end(context.session, lambda: self._drop(key))
-            if len(self._sessions) > MAX_SESSIONS:
-                self._drop(next(iter(self._sessions)))
         return found
 
     def log_level(self, context: RequestContext) -> str | None:
@@ -107,25 +137,25 @@ class ClientSessions:
         session = self.of(context)
         return None if session is None else session.log_level
 
-    async def tools_changed(self) -> None:
-        """Notify all clients that the list of tools has changed."""
-        await self._publish(ToolsListChanged(), types.ToolListChangedNotification())
+    def notices(self, changed: ListName) -> Iterator[tuple[object, Notice]]:
+        """Yield the notices that a list has changed, each with its key: one for all streams, and one for each session.
 
-    async def list_changed(self, kind: OfferKind) -> None:
-        """Notify all clients that a list of resources or prompts has changed."""
-        if kind is OfferKind.PROMPTS:
-            await self._publish(PromptsListChanged(), types.PromptListChangedNotification())
-        else:
-            await self._publish(ResourcesListChanged(), types.ResourceListChangedNotification())
+        Sessions have separate notices, because a client may not read its own.
+        """
+        event, notification = _CHANGES[changed]
+        yield event, partial(self.bus.publish, event)
+        for key in self._sessions:
+            yield (event, key), partial(self._notify, key, notification)
 
-    async def _publish(self, event: ServerEvent, notification: types.ServerNotification) -> None:
-        await self.bus.publish(event)
-        for key, session in tuple(self._sessions.items()):
-            try:
-                await session.channel.send_notification(notification)
-            except Exception:  # noqa: BLE001 -- whatever ended the session
-                log.debug("session %r is gone", key)
-                self._drop(key)
+    async def _notify(self, key: str, notification: types.ServerNotification) -> None:
+        session = self._sessions.get(key)
+        if session is None:
+            return
+        try:
+            await session.channel.send_notification(notification)
+        except Exception:  # noqa: BLE001 -- whatever ended the session
+            log.debug("session %r is gone", key)
+            self._drop(key)
 
     def _drop(self, key: str) -> None:
         dropped = self._sessions.pop(key, None)

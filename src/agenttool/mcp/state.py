@@ -4,21 +4,28 @@ import base64
 import hmac
 import secrets
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Protocol, cast
+from typing import cast
 from weakref import WeakValueDictionary
 
-from agenttool.codec import digest_of_any, json_bytes, parse_object
+from agenttool.codec import digest_of_any, json_bytes, parse_object, read_stored, write_own
 from agenttool.codec.moments import timestamp
-from agenttool.errors import RecordError
+from agenttool.mcp.exchange import ClientExchange
 from agenttool.policy.rules import has_passed
 from agenttool.ports.identity import Principal, name_of_actor
 from agenttool.ports.stores import DocumentStore
-from agenttool.records import InvocationId, JsonObject, Timestamp
+from agenttool.records import InvocationId, JsonObject, Part, Timestamp, replace
+from agenttool.records.record import field as part_field
 
 STATE_SECONDS = 86_400.0
 """How long a request state is accepted, which is as long as a question is open."""
+
+REPEAT_S = 3_600.0
+"""How long a question about the same call mentions an approved call that ended: its reply may have been lost."""
+
+DELETE_EVERY_S = 60.0
+"""How often calls whose questions have expired are deleted."""
 
 _KEY_KIND = "mcp_state_key"
 _WAITING_KIND = "mcp_waiting_call"
@@ -57,12 +64,11 @@ class CallIdentity:
         return digest_of_any([self.actor, self.profile, self.target, self.arguments])
 
 
+@dataclass(frozen=True, slots=True)
 class RequestStates:
-    """Signs and verifies request states; with a durable store also across restarts."""
+    """Signs and verifies request states by a key; with a durable store also across restarts."""
 
-    def __init__(self, key: bytes) -> None:
-        """Take the key of the signatures."""
-        self._key = key
+    key: bytes = field(repr=False)
 
     @classmethod
     async def open(cls, documents: DocumentStore | None) -> "RequestStates":
@@ -100,27 +106,22 @@ class RequestStates:
         return cast("str", members["continues"])
 
     def _signature(self, body: bytes) -> bytes:
-        return hmac.digest(self._key, body, sha256).hex().encode()
+        return hmac.digest(self.key, body, sha256).hex().encode()
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingClientCall:
-    """A call that waits for an approval.
+class WaitingClientCall(Part, frozen=True, kw_only=True):
+    """A call that waits for an approval, or that was approved and has ended.
 
     Attributes:
-        until: the time until which the same call continues it.
-        stored: its document, as this process read or wrote it last.
+        until: the time until which the same call continues it, or mentions it after it has ended.
+        ended_at: when it ended; None while it waits.
+        nonce: makes its document differ from those of other processes.
     """
 
     invocation_id: InvocationId
     until: Timestamp
-    stored: bytes
-
-    @classmethod
-    def of(cls, invocation_id: InvocationId, until: Timestamp) -> "WaitingClientCall":
-        """Return a waiting call with a new document; its nonce makes it differ from those of other processes."""
-        members: JsonObject = {"invocation_id": invocation_id, "until": until, "nonce": secrets.token_hex(8)}
-        return cls(invocation_id, until, json_bytes(members))
+    ended_at: Timestamp | None = None
+    nonce: str = part_field(default_factory=lambda: secrets.token_hex(8))
 
     @property
     def has_expired(self) -> bool:
@@ -128,17 +129,11 @@ class WaitingClientCall:
         return has_passed(self.until, timestamp(time.time_ns()))
 
 
-class CallHolder(Protocol):
-    """The work for a request of a client that has a call."""
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether the work has ended, so that it has the call no longer."""
-        ...
-
-
 class WaitingCalls:
-    """The calls that wait for an approval; the same call by the same actor continues the one that waits.
+    """The calls that wait for an approval, and those that were approved and have ended.
+
+    The same call by the same actor continues the one that waits. After one that has ended, it is a new call, and its
+    question mentions the first: the reply may have been lost, or the caller may want a second run.
 
     Each is continued once, and until its question expires. A call that still belongs to a request of a client is not
     continued by another request. On a durable store they survive the process, and only one process continues a call.
@@ -148,7 +143,8 @@ class WaitingCalls:
         """Take the store of the entries, if there is one."""
         self._documents = documents
         self._waiting: dict[str, dict[InvocationId, WaitingClientCall]] = {}
-        self._holders: WeakValueDictionary[InvocationId, CallHolder] = WeakValueDictionary()
+        self._delete_at_s = 0.0
+        self._holders: WeakValueDictionary[InvocationId, ClientExchange] = WeakValueDictionary()
 
     async def load(self) -> None:
         """Read the calls that other processes left, and delete those that have expired.
@@ -160,71 +156,96 @@ class WaitingCalls:
         while documents is not None and (page := await documents.page(_WAITING_KIND, after=after, limit=_PAGE)):
             after = page[-1][0]
             for key, body in page:
-                found = _waiting_in(body)
+                found = read_stored(body, WaitingClientCall)
                 if found is None or found.has_expired:
                     await documents.put(_WAITING_KIND, key, None)
                 else:
                     self._waiting.setdefault(key.partition(" ")[0], {})[found.invocation_id] = found
 
+    def _of(self, call: CallIdentity) -> dict[InvocationId, WaitingClientCall]:
+        return self._waiting.get(call.digest, {}) if self._waiting else {}
+
     def find(self, call: CallIdentity) -> WaitingClientCall | None:
         """Return the waiting call that a repetition of the call continues; None if there is none."""
-        for each in self._waiting.get(call.digest, {}).values() if self._waiting else ():
+        for each in self._of(call).values():
             holder = self._holders.get(each.invocation_id)
-            if not each.has_expired and (holder is None or holder.has_ended):
+            if each.ended_at is None and not each.has_expired and (holder is None or holder.has_ended):
                 return each
         return None
 
-    async def take(self, call: CallIdentity, holder: CallHolder) -> InvocationId | None:
+    def find_ended(self, call: CallIdentity) -> WaitingClientCall | None:
+        """Return the last approved run of the same call; None if there is none, or it ended too long ago."""
+        ended = [each for each in self._of(call).values() if each.ended_at is not None and not each.has_expired]
+        return max(ended, key=lambda each: each.ended_at or "", default=None)
+
+    async def take(self, call: CallIdentity, holder: ClientExchange) -> InvocationId | None:
         """Return the invocation that `find` finds, and assign it to the holder; None if there is none.
 
         Raises:
             StoreError: it could not be stored.
         """
         while (found := self.find(call)) is not None:
-            invocation_id, known = found.invocation_id, self._waiting[call.digest]
+            invocation_id, documents = found.invocation_id, self._documents
             self._holders[invocation_id] = holder
-            taken = known[invocation_id] = WaitingClientCall.of(invocation_id, found.until)
-            key, documents = _key(call, invocation_id), self._documents
-            if documents is None or await documents.swap(_WAITING_KIND, key, before=found.stored, after=taken.stored):
+            taken = self._of(call)[invocation_id] = replace(found, nonce=secrets.token_hex(8))
+            key, before, after = f"{call.digest} {invocation_id}", write_own(found), write_own(taken)
+            if documents is None or await documents.swap(_WAITING_KIND, key, before=before, after=after):
                 return invocation_id
-            known.pop(invocation_id, None)  # another process continues it
+            self._of(call).pop(invocation_id, None)  # another process continues it
         return None
 
-    async def add(self, call: CallIdentity, invocation_id: InvocationId, until: Timestamp, holder: CallHolder) -> None:
+    async def add(
+        self, call: CallIdentity, invocation_id: InvocationId, until: Timestamp, holder: ClientExchange
+    ) -> None:
         """Record that a call waits until some time, and belongs to a holder until that has ended.
 
         Raises:
             StoreError: it could not be stored.
         """
+        await self._delete_expired()
         self._holders[invocation_id] = holder
-        known = self._waiting.setdefault(call.digest, {})
-        before = known.get(invocation_id)
+        before = self._of(call).get(invocation_id)
         if before is None or before.until != until:
-            waiting = known[invocation_id] = WaitingClientCall.of(invocation_id, until)
-            if self._documents is not None:
-                await self._documents.put(_WAITING_KIND, _key(call, invocation_id), waiting.stored)
+            await self._put(call.digest, invocation_id, WaitingClientCall(invocation_id=invocation_id, until=until))
 
-    async def remove(self, call: CallIdentity, invocation_id: InvocationId) -> None:
-        """Delete the record of a call, because its client has its result.
+    async def end(self, call: CallIdentity, invocation_id: InvocationId) -> None:
+        """Record that a call that waited was approved and has ended, whether or not its reply arrives.
 
         Raises:
             StoreError: it could not be stored.
         """
-        known = self._waiting.get(call.digest) if self._waiting else None
-        if known is not None and known.pop(invocation_id, None) is not None:
-            if not known:
-                del self._waiting[call.digest]
-            if self._documents is not None:
-                await self._documents.put(_WAITING_KIND, _key(call, invocation_id), None)
+        if invocation_id in self._of(call):
+            now_ns = time.time_ns()
+            until = timestamp(now_ns + round(REPEAT_S * 1e9))
+            ended = WaitingClientCall(invocation_id=invocation_id, until=until, ended_at=timestamp(now_ns))
+            await self._put(call.digest, invocation_id, ended)
 
+    async def remove(self, call: CallIdentity, invocation_id: InvocationId) -> None:
+        """Delete the record of a call that did not run.
 
-def _key(call: CallIdentity, invocation_id: InvocationId) -> str:
-    return f"{call.digest} {invocation_id}"
+        Raises:
+            StoreError: it could not be stored.
+        """
+        if invocation_id in self._of(call):
+            await self._put(call.digest, invocation_id, None)
 
+    async def _put(self, digest: str, invocation_id: InvocationId, stored: WaitingClientCall | None) -> None:
+        """Store the record of a call, or delete it."""
+        known = self._waiting.setdefault(digest, {})
+        if stored is not None:
+            known[invocation_id] = stored
+        elif known.pop(invocation_id, None) is not None and not known:
+            del self._waiting[digest]
+        if self._documents is not None:
+            body = None if stored is None else write_own(stored)
+            await self._documents.put(_WAITING_KIND, f"{digest} {invocation_id}", body)
 
-def _waiting_in(body: bytes) -> WaitingClientCall | None:
-    try:
-        members = parse_object(body)
-        return WaitingClientCall(InvocationId(str(members["invocation_id"])), Timestamp(str(members["until"])), body)
-    except (RecordError, KeyError):
-        return None
+    async def _delete_expired(self) -> None:
+        now_s = time.monotonic()
+        if now_s < self._delete_at_s:
+            return
+        self._delete_at_s = now_s + DELETE_EVERY_S
+        known = [(digest, each) for digest, calls in self._waiting.items() for each in calls.values()]
+        for digest, each in known:
+            if each.has_expired:
+                await self._put(digest, each.invocation_id, None)

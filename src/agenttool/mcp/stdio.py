@@ -2,18 +2,25 @@
 
 import asyncio
 import fcntl
+import json
 import os
 import stat
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import cast
 
+import anyio
 from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
+from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError
 
 from agenttool.adapters.mcp.processes import ServerLog
-from agenttool.adapters.mcp.session import MessageStreams
-from agenttool.adapters.mcp.stdio import PipeReader, PipeWriter
+from agenttool.adapters.mcp.session import TOO_LARGE, MessageStreams
+from agenttool.adapters.mcp.stdio import PipeReader, PipeWriter, find_id
 from agenttool.mcp.profiles import McpOptions
 from agenttool.mcp.server import RuntimeMcpServer
+from agenttool.records import JsonObject
 from agenttool.runtime import Runtime
 
 MAX_MESSAGE_BYTES = 100_000_000
@@ -23,14 +30,79 @@ FLUSH_S = 5.0
 """How long a client may take to read the last messages."""
 
 
-async def serve_stdio(runtime: Runtime, options: McpOptions | None = None) -> None:
+@dataclass(eq=False)
+class RequestReader(PipeReader):
+    """Yields the messages of a client; a line that is no message is answered with an error.
+
+    Attributes:
+        writer: for the errors.
+    """
+
+    writer: PipeWriter
+
+    async def reject(self, line: bytes, reason: str, fault: str) -> SessionMessage | None:
+        """Answer a line that is no message; return a failure if it responds to a request of this server."""
+        responded = None if b'"method"' in line else await super().reject(line, reason, fault)
+        if responded is None:
+            error = _too_large(line, reason) if fault == TOO_LARGE else _invalid(line)
+            with suppress(anyio.BrokenResourceError):  # the client has gone
+                await self.writer.send(SessionMessage(error))
+        return responded
+
+
+def _too_large(line: bytes, reason: str) -> JSONRPCError:
+    return JSONRPCError(jsonrpc="2.0", id=find_id(line), error=ErrorData(code=INVALID_REQUEST, message=reason))
+
+
+def _invalid(line: bytes) -> JSONRPCError:
+    """Return the error of a line that is no message: a parse error, or an invalid request."""
+    number: str | int | None = find_id(line)
+    code, message = INVALID_REQUEST, "this is no valid JSON-RPC message; send an object with jsonrpc, method and id"
+    try:
+        value: object = json.loads(line)
+    except RecursionError:
+        message = "the message is nested too deeply; send a flatter one"
+    except ValueError as error:
+        code, message = PARSE_ERROR, f"this is no JSON: {error}; send one message on each line"
+    else:
+        if isinstance(value, list):
+            number, message = None, "batches are not supported; send one message on each line"
+        elif isinstance(value, dict) and isinstance(given := cast("JsonObject", value).get("id"), str | int):
+            number = given
+    return JSONRPCError(jsonrpc="2.0", id=number, error=ErrorData(code=code, message=message))
+
+
+async def serve_stdio(
+    runtime: Runtime, options: McpOptions | None, start: Callable[[], Coroutine[object, object, None]]
+) -> None:
     """Serve until the client closes standard input. What tools print goes to standard error.
+
+    Args:
+        runtime: the runtime to serve.
+        options: what is served.
+        start: enters the runtime. The client can connect meanwhile; its other requests wait.
 
     Raises:
         StoreError: the store cannot be used.
+        ConfigError: the runtime cannot be entered.
     """
-    async with RuntimeMcpServer.open(runtime, options) as server, _streams() as (received, sent):
-        await server.lowlevel.run(received, sent, server.lowlevel.create_initialization_options())
+    starting = asyncio.create_task(start())  # noqa: TID251 -- it ends here
+    try:
+        async with (
+            RuntimeMcpServer.open(runtime, options, starting) as server,
+            _streams() as (received, sent),
+            asyncio.TaskGroup() as group,
+        ):
+            handshake = server.lowlevel.create_initialization_options()
+            serving = group.create_task(server.lowlevel.run(received, sent, handshake))
+            await asyncio.wait([starting, serving], return_when=asyncio.FIRST_COMPLETED)
+            if starting.done() and starting.exception() is not None:
+                serving.cancel()
+    finally:
+        starting.cancel()
+        await asyncio.wait([starting])
+    if not starting.cancelled():
+        starting.result()
 
 
 def _streams() -> AbstractAsyncContextManager[MessageStreams]:
@@ -54,7 +126,8 @@ async def _pipes() -> AsyncGenerator[MessageStreams]:
     )
     writer = asyncio.StreamWriter(transport, protocol, None, loop)
     try:
-        yield PipeReader(reader, ServerLog(), MAX_MESSAGE_BYTES), PipeWriter(writer)
+        sending = PipeWriter(writer)
+        yield RequestReader(reader, ServerLog(), MAX_MESSAGE_BYTES, sending), sending
     finally:
         with suppress(OSError, TimeoutError):
             async with asyncio.timeout(FLUSH_S):

@@ -3,23 +3,23 @@
 The id of a task is the id of its invocation, and the journal has its state, so a task outlives the process.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import cast
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from starlette.datastructures import Headers
 
+from agenttool.adapters.mcp.session import TASKS_EXTENSION
 from agenttool.mcp.calls import ToolRun
-from agenttool.mcp.exchange import ClientExchange, RequestContext, is_stateless, missing_capability
+from agenttool.mcp.exchange import RequestContext, is_stateless, missing_capability, wire
 from agenttool.mcp.listing import native_members
-from agenttool.mcp.results import ERROR_KEY
+from agenttool.mcp.results import server_error
 from agenttool.ports.offer import OfferedTool
+from agenttool.ports.quota import OwnedEntries
 from agenttool.records import ErrorClass, InvocationId, JsonObject, ToolInvocation, ToolKind
 from agenttool.runtime import Runtime
-
-EXTENSION = "io.modelcontextprotocol/tasks"
 
 TASK_AFTER_S = 5.0
 """A call that takes longer becomes a task, if its client declares the extension."""
@@ -29,8 +29,9 @@ TTL_MS = 86_400_000
 """How long a client may read a task; the journal stores it longer."""
 
 MAX_LIVE = 10_000
+"""How many tasks of all callers are held in memory; others are read from the journal."""
 
-_REQUIRED: JsonObject = {"extensions": {EXTENSION: {}}}
+_REQUIRED: JsonObject = {"extensions": {TASKS_EXTENSION: {}}}
 _INTERNAL = frozenset({ErrorClass.RESULT_MAPPING_FAILED, ErrorClass.HOOK_FAILED, ErrorClass.POST_HOOK_FAILED})
 """Failures of the server and not of the tool."""
 
@@ -50,13 +51,15 @@ class TaskUpdateParams(TaskParams):
 def declares_tasks(context: RequestContext) -> bool:
     """Return whether the client of a request can follow tasks."""
     declared = context.session.client_capabilities
-    return is_stateless(context) and declared is not None and EXTENSION in (declared.extensions or {})
+    return is_stateless(context) and declared is not None and TASKS_EXTENSION in (declared.extensions or {})
 
 
-def runs_in_background(tool: OfferedTool | None) -> bool:
-    """Return whether a tool declares that its calls take long."""
+def task_after_s(context: RequestContext, tool: OfferedTool | None) -> float | None:
+    """Return after how long a call becomes a task; None if its client cannot follow tasks."""
+    if not declares_tasks(context):
+        return None
     declared = None if tool is None else tool.declared
-    return declared is not None and bool(declared.execution_profile.supports_background)
+    return 0.0 if declared is not None and declared.execution_profile.supports_background else TASK_AFTER_S
 
 
 def refuse_without_tasks(context: RequestContext, tool: OfferedTool | None) -> None:
@@ -74,62 +77,55 @@ def refuse_without_tasks(context: RequestContext, tool: OfferedTool | None) -> N
         raise missing_capability(_REQUIRED)
 
 
+@dataclass(slots=True, eq=False)
 class ClientTasks:
-    """The tasks of one profile."""
+    """The tasks of one profile.
 
-    def __init__(
-        self,
-        runtime: Runtime,
-        actor_of: Callable[[RequestContext], str | None],
-        serves: Callable[[ToolInvocation], bool],
-        resume: Callable[[RequestContext, ToolInvocation], ToolRun],
-    ) -> None:
-        """Take the runtime, and three functions.
+    Attributes:
+        actor_of: returns the actor of a request.
+        serves: returns whether the profile has the tool of a call.
+        resume: returns the run of a call that an earlier process started.
+    """
 
-        They return the actor of a request, whether the profile has the tool of a call, and the run of a resumed call.
-        """
-        self._runtime = runtime
-        self._actor_of = actor_of
-        self._serves = serves
-        self._resume = resume
-        self._live: OrderedDict[str, ToolRun] = OrderedDict()
+    runtime: Runtime
+    actor_of: Callable[[RequestContext], str | None]
+    serves: Callable[[ToolInvocation], bool]
+    resume: Callable[[RequestContext, ToolInvocation], ToolRun]
+    _live: OwnedEntries[str, ToolRun] = field(
+        default_factory=lambda: OwnedEntries("MCP tasks", MAX_LIVE, may_drop=lambda run: run.exchange.has_ended)
+    )
 
-    async def create(self, run: ToolRun) -> types.Result:
+    async def create(self, run: ToolRun) -> JsonObject:
         """Return the task of a call that was started, once the call is stored."""
         task_id = cast("InvocationId", run.invocation_id)
-        self._add(task_id, run)
-        await self._runtime.journal.checkpoint([task_id])
+        self._live.add(run.identity.actor, task_id, run)
+        await self.runtime.journal.checkpoint([task_id])
         created = await self._state(task_id, run)
         members = {name: created[name] for name in created if name not in ("result", "error", "inputRequests")}
-        return _result({**members, "status": "working", "resultType": "task"})
+        return {**members, "status": "working", "resultType": "task"}
 
     def leave(self) -> None:
         """Stop following calls, because the server stops; calls that wait are left to the next process."""
         for run in self._live.values():
             run.exchange.leave()
 
-    def _add(self, task_id: str, run: ToolRun) -> None:
-        self._live[task_id] = run
-        if len(self._live) > MAX_LIVE:
-            self._live.popitem(last=False)
-
-    async def get(self, context: RequestContext, params: TaskParams) -> types.Result:
+    async def get(self, context: RequestContext, params: TaskParams) -> JsonObject:
         """Handle `tasks/get`."""
         run = await self._find(context, params.task_id)
-        return _result({**await self._state(params.task_id, run), "resultType": "complete"})
+        return await self._state(params.task_id, run)
 
-    async def update(self, context: RequestContext, params: TaskUpdateParams) -> types.Result:
+    async def update(self, context: RequestContext, params: TaskUpdateParams) -> JsonObject:
         """Handle `tasks/update`: deliver replies of the client."""
         run = await self._find(context, params.task_id)
         run.exchange.context = context
         run.exchange.reply(params.input_responses or {})
-        return _result({"resultType": "complete"})
+        return {"resultType": "complete"}
 
-    async def cancel(self, context: RequestContext, params: TaskParams) -> types.Result:
+    async def cancel(self, context: RequestContext, params: TaskParams) -> JsonObject:
         """Handle `tasks/cancel`; a task that has ended stays as it is."""
         run = await self._find(context, params.task_id)
         run.exchange.cancel()
-        return _result({"resultType": "complete"})
+        return {"resultType": "complete"}
 
     async def _find(self, context: RequestContext, task_id: str) -> ToolRun:
         """Return the run of a task.
@@ -143,63 +139,57 @@ class ClientTasks:
         # Clients that know tasks as an extension alone do not send the header.
         if isinstance(headers, Headers) and headers.get("mcp-name", task_id) != task_id:
             raise MCPError(types.HEADER_MISMATCH, "the header Mcp-Name is not the taskId of the body; send the same")
-        actor, found = self._actor_of(context), self._live.get(task_id)
+        actor, found = self.actor_of(context), self._live.get(task_id)
         if found is not None and found.identity.actor == actor:
             return found
-        invocation = None if found is not None else await self._runtime.journal.invocation(InvocationId(task_id))
-        if invocation is None or invocation.actor_ref != actor or not self._serves(invocation):
+        invocation = None if found is not None else await self.runtime.journal.invocation(InvocationId(task_id))
+        if invocation is None or invocation.actor_ref != actor or not self.serves(invocation):
             raise MCPError(types.INVALID_PARAMS, f"no task has the id {task_id!r}; use one that a call returned")
-        run = self._resume(context, invocation)
-        self._add(task_id, run)
+        run = self.resume(context, invocation)
+        self._live.add(actor, task_id, run)
         return run
 
-    async def _state(self, task_id: str, run: ToolRun) -> dict[str, object]:
-        invocation = await self._runtime.journal.invocation(InvocationId(task_id))
+    async def _state(self, task_id: str, run: ToolRun) -> JsonObject:
+        invocation = await self.runtime.journal.invocation(InvocationId(task_id))
         created = None if invocation is None else str(invocation.created_at)
         changed = None if invocation is None else str(invocation.ended_at or invocation.started_at or created)
-        state: dict[str, object] = {
+        state: JsonObject = {
             "taskId": task_id,
             "createdAt": created,
             "lastUpdatedAt": changed,
             "ttlMs": TTL_MS,
             "pollIntervalMs": POLL_MS,
         }
-        return {**state, **_status_of(run.exchange)}
+        return {**state, **_status_of(run)}
 
 
-def _status_of(exchange: ClientExchange) -> dict[str, object]:
+def _status_of(run: ToolRun) -> JsonObject:
     """Return the status of a task, with its result, its error, or its requests to the client."""
+    exchange = run.exchange
     task = exchange.task
-    if task is None or not task.done():
-        if not exchange.pending:
-            return {"status": "working"}
-        requests = {key: _wire(each) for key, each in exchange.input_requests().items()}
-        return {"status": "input_required", "inputRequests": requests}
-    return {"status": "cancelled"} if task.cancelled() else _end_of(task.result())
+    if task is not None and task.done():
+        return {"status": "cancelled"} if task.cancelled() else _end_of(task.result(), run)
+    status: JsonObject = {"status": "working"}
+    if exchange.pending:
+        status = {"status": "input_required", "inputRequests": exchange.input_requests()}
+    return {**status, "statusMessage": "\n".join(run.waits_for.values())} if run.waits_for else status
 
 
-def _end_of(outcome: types.Result | Exception) -> dict[str, object]:
-    """Return the status of a task that has ended. It has failed only if the server did; a tool's error is a result."""
+def _end_of(outcome: JsonObject | Exception, run: ToolRun) -> JsonObject:
+    """Return the status of a task that has ended.
+
+    It is `failed` only if our server or that of the tool failed; an error of the tool is a result.
+    """
+    failure = None if run.result is None else run.result.error
+    error_class = None if failure is None else failure.error_class
+    if (answered := server_error(failure)) is not None:
+        return {"status": "failed", "error": wire(answered)}
     if isinstance(outcome, Exception):
         internal = types.ErrorData(code=types.INTERNAL_ERROR, message="Internal server error")
-        return {"status": "failed", "error": _wire(outcome.error if isinstance(outcome, MCPError) else internal)}
-    error = cast("object", (outcome.meta or {}).get(ERROR_KEY))
-    error_class = cast("JsonObject", error).get("error_class") if isinstance(error, dict) else None
+        return {"status": "failed", "error": wire(outcome.error if isinstance(outcome, MCPError) else internal)}
     if error_class == ErrorClass.CANCELED:
         return {"status": "cancelled"}
     if error_class in _INTERNAL:
         message = f"{error_class}: the call ran, and its output cannot be delivered; the journal has the details"
         return {"status": "failed", "error": {"code": types.INTERNAL_ERROR, "message": message}}
-    return {"status": "completed", "result": _wire(outcome)}
-
-
-def _wire(model: types.Result | types.InputRequest | types.ErrorData) -> dict[str, object]:
-    return model.model_dump(by_alias=True, mode="json", exclude_none=True)
-
-
-class OpenResult(types.Result, extra="allow"):
-    """A result of the extension, which the SDK has no class for."""
-
-
-def _result(members: dict[str, object]) -> types.Result:
-    return OpenResult.model_validate(members)
+    return {"status": "completed", "result": {"resultType": "complete", **outcome}}

@@ -1,9 +1,9 @@
 """The roles and teams of actors, as settings list them."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from agenttool.config.table import suggestion
 from agenttool.errors import ConfigError
@@ -18,7 +18,7 @@ Members = Mapping[str, tuple[str, ...]]
 _GATEWAY_ROLES = tuple(GATEWAY_ROLE + role for role in AccessRole)
 
 MAX_CALLERS = 10_000
-"""How many callers are cached; then all are looked up again."""
+"""How many callers are cached."""
 
 
 @dataclass(frozen=True)
@@ -35,22 +35,17 @@ class ActorGroups:
 
     def caller(self, actor: str | None, granted: tuple[str, ...] | None = None) -> Caller:
         """Return an actor with its roles and teams, and those that its key grants; without a name it is not known."""
-        if not actor:
-            return UNKNOWN_CALLER
-        found = self._callers.get((actor, granted))
-        if found is None:
-            if len(self._callers) >= MAX_CALLERS:
-                self._callers.clear()
-            roles, teams = _groups_of(actor, self.roles), _groups_of(actor, self.teams)
-            found = Caller(actor, roles, teams, granted=granted)
-            if self.user is not None:
-                found = replace(found, user=self.user.caller(actor))
-            self._callers[actor, granted] = found
-        return found
+        return self._known(actor, granted) if actor else UNKNOWN_CALLER
 
     @cached_property
-    def _callers(self) -> dict[tuple[str, tuple[str, ...] | None], Caller]:
-        return {}
+    def _known(self) -> Callable[[str, tuple[str, ...] | None], Caller]:
+        """The function that returns a named caller; callers are cached, because most make several calls."""
+        return lru_cache(maxsize=MAX_CALLERS)(self._make)
+
+    def _make(self, actor: str, granted: tuple[str, ...] | None) -> Caller:
+        user = None if self.user is None else self.user.caller(actor)
+        roles, teams = _groups_of(actor, self.roles), _groups_of(actor, self.teams)
+        return Caller(actor, roles, teams, user=user, granted=granted)
 
     def check(self, rules: Iterable[Rule]) -> None:
         """Check that the roles, teams and actors of rules exist.

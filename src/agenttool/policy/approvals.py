@@ -6,17 +6,18 @@ bound to the digest of the real input, so an answer never covers another input. 
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TypeAlias, cast
 
-from agenttool.codec import digest_of_any, json_bytes, parse_object, to_json
+from agenttool.codec import digest_of_any, json_bytes, parse_object
 from agenttool.config import Setting
 from agenttool.config.table import suggestion
 from agenttool.errors import ConfigError, RecordError
 from agenttool.policy.rule_settings import read_rule, rule_members
 from agenttool.policy.rules import Rule, has_passed
 from agenttool.policy.suggest import ADD_RULE
-from agenttool.policy.verdict import Verdict, Weight
+from agenttool.policy.verdict import NO_UPDATES, SuggestedUpdates, Verdict, Weight, decision_record
 from agenttool.ports.identity import Principal
 from agenttool.ports.world import OsUser
 from agenttool.records import (
@@ -30,6 +31,7 @@ from agenttool.records import (
     InvocationId,
     Json,
     JsonObject,
+    Part,
     PermissionDecision,
     Reason,
     ReasonType,
@@ -50,7 +52,7 @@ MAX_ENDED = 10_000
 """How many questions are remembered after they ended, to distinguish a late answer from an unknown id."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Question:
     """One call that waits for an answer.
 
@@ -59,6 +61,7 @@ class Question:
         shown: the input as a person may see it, already redacted.
         input_digest: the digest of the input that will really run.
         declaration_digest: the tool as it is now; a rule that is remembered holds for this tool only.
+        suggestions: changes that would allow the call; computed when they are first read or stored, then fixed.
     """
 
     approval_id: ApprovalId
@@ -70,18 +73,26 @@ class Question:
     input_digest: Digest
     declaration_digest: Digest
     verdict: Verdict
-    suggested_updates: tuple[SuggestedUpdate, ...] = ()
     asked_at: Timestamp
     expires_at: Timestamp
+    suggestions: SuggestedUpdates = field(default=NO_UPDATES, repr=False, compare=False)
+
+    @property
+    def suggested_updates(self) -> tuple[SuggestedUpdate, ...]:
+        """Changes of rules, mode or workspace that would allow the call."""
+        return self.suggestions.value
 
     @property
     def reason(self) -> str:
         """Why the call is asked about."""
         return self.verdict.reason.message or ""
 
-    @property
+    @cached_property
     def shown_digest(self) -> Digest:
-        """The digest of all that an approver is shown; with it an answer says which question it is about."""
+        """The digest of the request as an approver is shown it; with it an answer says which question it is about.
+
+        Suggestions are left out: they follow from the request, and an answer contains the rule that it accepts.
+        """
         return digest_of_any(
             {
                 "approval_id": self.approval_id,
@@ -91,7 +102,6 @@ class Question:
                 "input_digest": self.input_digest,
                 "declaration_digest": self.declaration_digest,
                 "reason": self.verdict.reason.message,
-                "suggested_updates": [{**to_json(update)} for update in self.suggested_updates],
                 "asked_at": self.asked_at,
                 "expires_at": self.expires_at,
             }
@@ -137,26 +147,26 @@ class Approver:
         return known
 
 
-@dataclass(frozen=True, slots=True)
-class Allow:
+class Allow(Part, frozen=True, tag="allow"):
     """Run it as shown."""
 
     feedback: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Deny:
+class Deny(Part, frozen=True, tag="deny"):
     """Do not run it."""
 
     message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """Run this input instead, if no rule denies it."""
+class Edit(Part, frozen=True, tag="edit"):
+    """Run this input instead, if no rule denies it. Its representation omits the input, which may be sensitive."""
 
     input: Json
     feedback: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Edit(feedback={self.feedback!r})"
 
 
 class RememberScope(ClosedEnum):
@@ -168,8 +178,7 @@ class RememberScope(ClosedEnum):
     """Until it is revoked, in every process on the store; on a store in memory, as `session`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Remember:
+class Remember(Part, frozen=True, tag="remember"):
     """Run it as shown, and do not ask again for what a rule covers: one of the suggestions, or another allow rule."""
 
     rule: JsonObject
@@ -177,7 +186,13 @@ class Remember:
     scope: RememberScope = RememberScope.STORE
 
 
-Answer: TypeAlias = Allow | Deny | Edit | Remember
+class ByRules(Part, frozen=True, tag="by_rules"):
+    """Rules that were added after the question decide about the call; no approver is asked any more."""
+
+    feedback: str | None = None
+
+
+Answer: TypeAlias = Allow | Deny | Edit | Remember | ByRules
 
 
 class RefusalReason(ClosedEnum):
@@ -232,17 +247,24 @@ class Approvals:
     def __init__(self) -> None:
         """Start without questions; after a restart, `open` those that still wait."""
         self._open: dict[ApprovalId, Question] = {}
+        self._by_call: dict[InvocationId, Question] = {}
         self._ended: OrderedDict[ApprovalId, Refused] = OrderedDict()
 
     def open(self, question: Question) -> None:
-        """Add a question.
+        """Add a question, also one that was withdrawn: its call was lost to another process and is resumed here.
 
         Raises:
-            ValueError: there is or was a question of this id.
+            ValueError: there is a question of this id, or it was answered or has expired.
         """
-        if question.approval_id in self._open or question.approval_id in self._ended:
+        ended = self._ended.pop(question.approval_id, None)
+        if question.approval_id in self._open or (ended is not None and ended.reason is not RefusalReason.WITHDRAWN):
             raise ValueError(f"there is already a question {question.approval_id!r}; ask under a new id")
-        self._open[question.approval_id] = question
+        self._open[question.approval_id] = self._by_call[question.invocation_id] = question
+
+    def of_call(self, invocation_id: InvocationId, now: Timestamp) -> Question | None:
+        """Return the question of a call that can still be answered; None if it has none."""
+        found = self._by_call.get(invocation_id)
+        return None if found is None or has_passed(found.expires_at, now) else found
 
     def pending(self, now: Timestamp) -> tuple[Question, ...]:
         """List the questions that can still be answered, the oldest first."""
@@ -274,12 +296,13 @@ class Approvals:
             return self.closed(ApprovalId(str(approval_id)))
         if has_passed(question.expires_at, now):
             return refused(approval_id, RefusalReason.EXPIRED)
-        if shown_digest is not None and shown_digest != question.shown_digest:
+        if shown_digest not in (None, question.shown_digest):
             return refused(approval_id, RefusalReason.OTHER_QUESTION)
         answered = _read_answer(question, answer, by, now)
         if isinstance(answered, Answered):
             answered = replace(answered, shown_digest=shown_digest)
-            self._end(refused(approval_id, RefusalReason.ANSWERED, by.name))
+            is_by_rules = isinstance(answer, ByRules)
+            self._end(decided_by_rules(approval_id) if is_by_rules else refused(approval_id, _ANSWERED, by.name))
         return answered
 
     def withdraw(self, approval_id: ApprovalId, now: Timestamp | None = None) -> Question | None:
@@ -294,6 +317,8 @@ class Approvals:
     def _end(self, how: Refused) -> Question | None:
         question = self._open.pop(how.approval_id, None)
         if question is not None:
+            if self._by_call.get(question.invocation_id) is question:
+                del self._by_call[question.invocation_id]
             self._ended[how.approval_id] = how
             if len(self._ended) > MAX_ENDED:
                 self._ended.popitem(last=False)
@@ -315,12 +340,28 @@ def refused(approval_id: ApprovalId, reason: RefusalReason, answered_by: str | N
     return Refused(approval_id=approval_id, reason=reason, message=message, answered_by=answered_by)
 
 
+_ANSWERED = RefusalReason.ANSWERED
+
+
+def decided_by_rules(approval_id: ApprovalId, decision: PermissionDecision | None = None) -> Refused:
+    """Return the refusal of an answer to a question that rules decide now, with their decision if it is recorded."""
+    message = "a rule that was added later decides about the call"
+    if decision is not None:
+        named = f" ({', '.join(decision.rule_refs)})" if decision.rule_refs else ""
+        verb = "allows" if decision.behavior is Behavior.ALLOW else "denies"
+        message = f"a rule that was added later {verb} the call{named}"
+    message = f"{message}; nothing is left to answer"
+    return Refused(approval_id=approval_id, reason=RefusalReason.WITHDRAWN, message=message)
+
+
 def end_in_records(records: Iterable[Record], question: DecisionId) -> Refused | None:
     """Return why a recorded question cannot be answered any more; None if the records do not end it."""
     approval_id = ApprovalId(f"apr_{question.partition('_')[2]}")
     was_asked = False
     for record in records:
         if isinstance(record, PermissionDecision) and record.answers == question:
+            if record.source != PROMPT:
+                return decided_by_rules(approval_id, record)
             reason = RefusalReason.EXPIRED if record.decided_by is None else RefusalReason.ANSWERED
             return refused(approval_id, reason, record.decided_by)
         was_asked = was_asked or (isinstance(record, PermissionDecision) and record.decision_id == question)
@@ -338,7 +379,7 @@ def _read_answer(question: Question, answer: Answer, by: Approver, now: Timestam
             rule = read_rule(Setting(members=_remembered(question, answer), source=RuleSource.SESSION))
         elif isinstance(answer, Edit):
             problem = RefusalReason.BAD_INPUT
-            answer = replace(answer, input=_own_copy(answer.input))
+            answer = replace_record(answer, input=_own_copy(answer.input))
             digest = digest_of_any(answer.input)
     except (TypeError, ValueError, RecordError) as error:
         return Refused(approval_id=question.approval_id, reason=problem, message=str(error))
@@ -347,7 +388,7 @@ def _read_answer(question: Question, answer: Answer, by: Approver, now: Timestam
 
 def _check_said(answer: object, claim: object) -> None:
     """Reject anything that is not an answer, so that no other object can approve a call."""
-    if not isinstance(answer, Allow | Deny | Edit | Remember):
+    if not isinstance(answer, Allow | Deny | Edit | Remember | ByRules):
         got = f"the class {answer.__name__}" if isinstance(answer, type) else f"a {type(answer).__name__}"
         raise TypeError(f"an answer is an Allow, Deny, Edit or Remember, got {got}; make one")
     words = answer.message if isinstance(answer, Deny) else answer.feedback
@@ -499,6 +540,18 @@ def _prompt_record(
     )
 
 
+def rules_record(question: Question, verdict: Verdict, decision_id: DecisionId, at: Timestamp) -> PermissionDecision:
+    """Return the decision record of rules that decide about a call after its question was asked."""
+    record = decision_record(
+        verdict,
+        decision_id=decision_id,
+        invocation_id=question.invocation_id,
+        decided_at=at,
+        input_digest=question.input_digest,
+    )
+    return replace_record(record, answers=question.decision_id)
+
+
 def edit_stands(verdict: Verdict) -> bool:
     """Return whether an edited input may run, given the verdict of the rules on it.
 
@@ -509,13 +562,13 @@ def edit_stands(verdict: Verdict) -> bool:
 
 def rejection(decision: PermissionDecision) -> ToolError:
     """Return the error that a call ends with when its question was refused, or never answered."""
-    refused = decision.decided_by is not None
+    refused, by_rules = decision.decided_by is not None, decision.source != PROMPT
     reason = None if decision.reason is None else decision.reason.message
     message = "the approver refused the call" if refused else reason  # a model need not know the name of the approver
     words = next((item.text for item in decision.content_blocks or () if item.text), None)
     return ToolError(
         error_class=ErrorClass.APPROVAL_REJECTED if refused else ErrorClass.PERMISSION_DENIED,
-        error_code="rejected" if refused else "approval_expired",
+        error_code="rejected" if refused else "denied_by_rules" if by_rules else "approval_expired",
         message=f"{message}: {words}" if words else message,
         recoverability=Recoverability.CHANGE_ARGUMENTS_OR_POLICY,
         retry_after=None,

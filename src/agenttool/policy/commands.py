@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from agenttool.policy.program_table import RUNS_NOTHING, WRITES, check_kind
+from agenttool.policy.program_table import RUNS_NOTHING, WRITES, check_kind, program_table
 from agenttool.policy.shell import CommandLine, Subcommand
 from agenttool.policy.shell_words import HARMLESS_VARIABLES, Certainty, Word
 from agenttool.policy.wildcards import Wild, fits, has_wildcard
@@ -15,35 +15,6 @@ _ASSIGNMENT = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*\+?=")
 _OPTION = re.compile(r"^-(?:-[\w-]+|[A-Za-z0-9]\S*)$")
 _SHORTEST_ABBREVIATION = 2
 
-_LONG_NAMES = {
-    "": "r:recursive R:recursive f:force",
-    "chgrp": "R:recursive",
-    "chmod": "R:recursive",
-    "chown": "R:recursive",
-    "cp": "r:recursive R:recursive f:force a:archive t:target-directory",
-    "crontab": "r:remove e:edit l:list",
-    "curl": "d:data F:form T:upload-file o:output O:remote-name X:request K:config x:proxy u:user L:location",
-    "docker": "f:force v:volume e:env d:detach p:publish i:interactive t:tty",
-    "git add": "A:all f:force",
-    "git branch": "d:delete D:delete,force m:move M:move,force f:force c:copy C:copy,force",
-    "git checkout": "f:force b:b B:B,force",
-    "git clean": "f:force",
-    "git commit": "a:all m:message n:no-verify F:file",
-    "git push": "f:force d:delete u:set-upstream n:dry-run",
-    "git stash": "u:include-untracked",
-    "git switch": "c:create C:force-create f:force",
-    "git tag": "d:delete f:force a:annotate m:message",
-    "mv": "f:force t:target-directory",
-    "npm": "g:global D:save-dev",
-    "pip": "r:requirement e:editable U:upgrade i:index-url",
-    "rm": "r:recursive R:recursive f:force d:dir i:interactive v:verbose",
-    "sed": "i:in-place n:quiet e:expression f:file E:regexp-extended s:separate",
-    "tar": "x:extract c:create t:list f:file C:directory I:use-compress-program P:absolute-names",
-    "wget": "O:output-document e:execute P:directory-prefix i:input-file",
-}
-"""The long names of short options, by program and sub-command; the first line is for programs that are not listed."""
-
-_LONG = {program: {each[0]: each[2:].split(",") for each in names.split()} for program, names in _LONG_NAMES.items()}
 _WHOLE_WORDS = frozenset({"cmake", "ctest", "ffmpeg", "find", "go", "java", "mvn", "openssl", "terraform"})
 """Programs whose options are words after one dash, which are not clusters of letters."""
 
@@ -75,11 +46,6 @@ class CommandPattern:
         """Return whether an allow surely matches a command; paths decide about the files that it writes."""
         if self.usage_kind is not None:
             return self._covers_usage(subcommand)
-        return self._covers_words(subcommand)
-
-    def _covers_words(self, subcommand: Subcommand) -> bool:
-        if self.words and subcommand.words and not fits(self.words[0], subcommand.words[0].text):
-            return False
         if not self._has_assignments(subcommand) or (subcommand.reads and not self.is_open):
             return False
         if not subcommand.words:
@@ -270,7 +236,8 @@ def _long_names(words: tuple[str, ...]) -> dict[str, list[str]] | None:
     if program in _WHOLE_WORDS:
         return None
     operand = next((word for word in words[1:] if not word.startswith("-")), "")
-    return _LONG.get(f"{program} {operand}") or _LONG.get(program) or _LONG[""]
+    names = program_table().long_names
+    return names.get(f"{program} {operand}") or names.get(program) or names["*"]
 
 
 def _option_names(text: str, names: dict[str, list[str]] | None) -> list[str]:

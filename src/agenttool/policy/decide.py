@@ -8,14 +8,16 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fnmatch import translate
+from itertools import chain
 
 from agenttool.policy.actors import ActorGroups
+from agenttool.policy.fields import MatchingField, names_in, texts_in
 from agenttool.policy.matching import covers, is_outdated, missing_fields, names_caller, names_tool
 from agenttool.policy.paths import Workspace
 from agenttool.policy.rules import Rule, RuleBook, has_passed, parse_timestamp
 from agenttool.policy.subject import EffectFacts, Subject
 from agenttool.policy.targets import CallTargets
-from agenttool.policy.verdict import IN_PROGRAM, Remedy, Verdict, Vote, Weight
+from agenttool.policy.verdict import IN_PROGRAM, REMEDIES, Remedy, Verdict, Vote, Weight, remedy_lines
 from agenttool.policy.votes import (
     DecisionInput,
     ExternalVote,
@@ -121,23 +123,24 @@ class Policy:
             external_votes: the votes of classifiers and engines, in any order.
         """
         plan = self._plans.get(subject) or self._plan(subject)
-        if plan.settled is not None and facts is None and not hook_votes and not external_votes:
-            return plan.settled
-        caller = self.groups.caller(actor, actor_roles)
+        settled = plan.settled if facts is None and not hook_votes and not external_votes else None
+        if settled is not None and not self._may_reach_own_files(arguments):
+            return settled
+        call = self.targets(subject, arguments, actor, actor_roles)
         inputs = replace(
             plan.inputs,
-            call=CallTargets(subject, arguments, self.workspace, caller),
+            call=call,
             facts=subject.facts_of(facts),
             rules=tuple(
                 rule
                 for rule in plan.inputs.rules
-                if (rule.expires_at is None or not has_passed(rule.expires_at, now)) and names_caller(rule, caller)
+                if (rule.expires_at is None or not has_passed(rule.expires_at, now)) and names_caller(rule, call.caller)
             ),
             hook_votes=hook_votes,
             external_votes=external_votes,
         )
-        outdated = tuple(rule for rule in plan.outdated if names_caller(rule, caller))
-        verdict = _with_outdated_rules(self._judge(inputs), outdated, inputs.call)
+        outdated = tuple(rule for rule in plan.outdated if names_caller(rule, call.caller))
+        verdict = _with_outdated_rules(self._judge(inputs), outdated, call)
         if self.parent is None:
             return verdict
         above = self.parent.decide(
@@ -150,14 +153,28 @@ class Policy:
             hook_votes=hook_votes,
             external_votes=external_votes,
         )
-        return self._bounded(verdict, above)
+        return self._bounded(verdict, above, subject)
 
-    def standing(self, subject: Subject) -> Verdict | None:
+    def targets(
+        self, subject: Subject, arguments: Json, actor: str | None, actor_roles: tuple[str, ...] | None = None
+    ) -> CallTargets:
+        """Return the targets of a call, as the rules of this policy match them."""
+        return CallTargets(subject, arguments, self.workspace, self.groups.caller(actor, actor_roles))
+
+    def standing(self, subject: Subject, arguments: Json = None) -> Verdict | None:
         """Return the verdict on every call to a tool that brings nothing new; None if it depends on the arguments.
 
         A tool whose standing verdict is a deny need not even be offered.
         """
-        return (self._plans.get(subject) or self._plan(subject)).settled
+        settled = (self._plans.get(subject) or self._plan(subject)).settled
+        return None if settled is None or self._may_reach_own_files(arguments) else settled
+
+    def _may_reach_own_files(self, arguments: Json) -> bool:
+        """Return whether a text of a call may be a protected path of this policy or of a parent."""
+        is_here = bool(self.workspace.protected) and any(
+            map(self.workspace.may_protect, chain(names_in(arguments), texts_in(arguments)))
+        )
+        return is_here or (self.parent is not None and self.parent._may_reach_own_files(arguments))  # noqa: SLF001 -- same class
 
     def _plan(self, subject: Subject) -> _ToolPlan:
         """Collect the rules about a tool, and decide all its calls at once if their arguments do not matter."""
@@ -191,38 +208,44 @@ class Policy:
             # It stays a deny, whatever else the arguments would bring up.
             return verdict
         depends = len(lasting) < len(rules) or any(rule.reads_input or rule.names_callers for rule in plan.outdated)
-        if depends or looks_at_paths(self.mode, subject, subject.facts):
+        may_reach_own_files = bool(self.workspace.protected) and subject.fields.may_have(MatchingField.PATH)
+        if depends or may_reach_own_files or looks_at_paths(self.mode, subject, subject.facts):
             return None
         verdict = _with_outdated_rules(verdict, plan.outdated, None)
         if self.parent is None:
             return verdict
         above = self.parent.standing(subject)
-        return None if above is None else self._bounded(verdict, above)
+        return None if above is None else self._bounded(verdict, above, subject)
 
     def _judge(self, inputs: DecisionInput) -> Verdict:
         votes, overridden = collect_votes(inputs)
         verdict = _tally(votes, overridden, inputs)
         if verdict.behavior != Behavior.ASK or self.interactive:
             return verdict
-        if verdict.weight is Weight.ASK_ANYONE and _may_go_unasked(inputs.subject):
+        profile = inputs.subject.profile
+        avoids_prompts = profile is not None and profile.non_interactive_prompt == NonInteractivePrompt.AVOID  # G-33
+        if verdict.weight is Weight.ASK_ANYONE and avoids_prompts:
             why = f"{NO_APPROVER}, and the tool's profile allows the call to run without one"
             return replace(verdict, behavior=Behavior.ALLOW, reason=_reworded(verdict, ReasonType.MODE, why))
-        return _deny_unanswerable(verdict, ReasonType.MODE)
+        return self._deny_unanswerable(verdict, inputs.subject, ReasonType.MODE)
 
-    def _bounded(self, verdict: Verdict, above: Verdict) -> Verdict:
+    def _deny_unanswerable(self, verdict: Verdict, subject: Subject, kind: ReasonType) -> Verdict:
+        """Deny a question that cannot be asked; the details of the decision have the remedies for the developer."""
+        name, tool_kind = subject.qualified_name, subject.declaration.tool_kind
+        reason = _reworded(verdict, kind, NO_APPROVER)
+        remedies = remedy_lines(verdict.weight, name, tool_kind, self.remedies)
+        reason = replace_record(reason, details={**(reason.details or {}), REMEDIES: remedies})
+        return replace(verdict, behavior=Behavior.DENY, source="mode", reason=reason)
+
+    def _bounded(self, verdict: Verdict, above: Verdict, subject: Subject) -> Verdict:
         """Return the stricter of this verdict and the verdict of the parent."""
         if not above.is_stricter_than(verdict):
             return verdict
         details: JsonObject = {**(above.reason.details or {}), "inherited": True}
         bounded = replace(above, mode=str(self.mode), reason=replace_record(above.reason, details=details))
         if bounded.behavior == Behavior.ASK and not self.interactive:
-            return _deny_unanswerable(bounded, ReasonType.ASYNC_AGENT)
+            return self._deny_unanswerable(bounded, subject, ReasonType.ASYNC_AGENT)
         return bounded
-
-
-def _may_go_unasked(subject: Subject) -> bool:
-    """Return whether the profile of a tool allows a call to run unasked if no approver is available (G-33)."""
-    return subject.profile is not None and subject.profile.non_interactive_prompt == NonInteractivePrompt.AVOID
 
 
 def _tally(votes: list[Vote], overridden: list[Rule], inputs: DecisionInput) -> Verdict:
@@ -264,11 +287,6 @@ def _reworded(verdict: Verdict, kind: ReasonType, why: str) -> Reason:
     """Return the reason of a question that cannot be asked; it includes the reason of the question."""
     asked = verdict.reason
     return replace_record(asked, type=kind, message=f"{why}: {asked.message}", rule_source=None)
-
-
-def _deny_unanswerable(verdict: Verdict, kind: ReasonType) -> Verdict:
-    reason = _reworded(verdict, kind, NO_APPROVER)
-    return replace(verdict, behavior=Behavior.DENY, source="mode", reason=reason)
 
 
 _NOTHING = r"(?!)"

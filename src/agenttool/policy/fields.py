@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import cast
 
+from agenttool.policy.paths import MAX_PATH
 from agenttool.records import ClosedEnum, Json, JsonObject
 from agenttool.schema.recursion import resolve
 
@@ -51,20 +52,21 @@ def _members(value: Json, step: str) -> list[Json]:
     return []
 
 
-def flatten_lists(values: list[Json]) -> list[Json]:
-    """Return the values with all nested lists flattened."""
-    found: list[Json] = []
-    for value in values:
-        found += flatten_lists(value) if isinstance(value, list) else [value]
-    return found
-
-
 def texts_in(value: Json) -> list[str]:
     """Return every text anywhere in a value."""
     if isinstance(value, str):
         return [value]
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return [text for each in inner for text in texts_in(each)]
+
+
+def names_in(value: Json) -> Iterator[str]:
+    """Return the name of every member of an object anywhere in a value."""
+    if isinstance(value, dict):
+        yield from value
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        if isinstance(each, dict | list):
+            yield from names_in(each)
 
 
 def pointers_in(value: Json, steps: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -126,6 +128,22 @@ def field_named(name: str) -> MatchingField | None:
     last = words[-1]
     singular = last if last in _NAMES else last.removesuffix("s") if last != "s" else last
     return _NAMES.get("_".join(words)) or _NAMES.get(singular)
+
+
+def fields_in(value: Json, field: MatchingField) -> list[Json]:
+    """Return the values in an argument that may be a field: itself, list items, and members named like the field.
+
+    In an object without such a member, every text that is not longer than a path may be the field.
+    """
+    if isinstance(value, list):
+        return [found for each in value for found in fields_in(each, field)]
+    if not isinstance(value, dict):
+        return [value]
+    named = [each for name, each in value.items() if field_named(name) is field]
+    if named:
+        return fields_in(named, field)
+    texts = fields_in([*value.values()], field)
+    return [each for each in texts if isinstance(each, str) and 0 < len(each) <= MAX_PATH]
 
 
 def field_hinted(schema: JsonObject) -> MatchingField | None:
@@ -266,6 +284,10 @@ class MatchingFields:
     def has(self, wanted: MatchingField) -> bool:
         """Return whether a rule on a field can apply; a command may contain paths and URLs."""
         return self.takes(wanted) or (wanted in (MatchingField.PATH, MatchingField.URL) and self.has_commands)
+
+    def may_have(self, wanted: MatchingField) -> bool:
+        """Return whether a call can have a field, also as an argument that is not declared."""
+        return self.is_open or self.has(wanted)
 
     @property
     def has_commands(self) -> bool:

@@ -1,7 +1,7 @@
 """Read the words of `find`: which files it finds, and which commands it runs with them."""
 
 import re
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from agenttool.policy.shell_words import Certainty, Word
 
@@ -16,10 +16,6 @@ MAX_FOUND = 8
 """How many words may stand for the files that a command finds; more become `ANY_FILE`."""
 ANY_TEXT = Word("", Certainty.UNKNOWN)
 ANY_FILE = Word("./**", Certainty.EXPANDS)
-_SOURCE_FOLDERS = frozenset(
-    "app cmd components doc docs include internal lib pkg spec src test tests".split()  # noqa: SIM905 -- a list of words reads best as words
-)
-"""Folders that hold no secrets or settings unless the name of a file says so."""
 
 
 def find_commands(words: tuple[Word, ...]) -> list[tuple[Word, ...]]:
@@ -56,7 +52,8 @@ def files_found(words: tuple[Word, ...]) -> tuple[Word, ...]:
     starts = words[:first] or (Word("."),)
     texts = [word.text for word in words[first:]]
     names: list[str] = []
-    for part in _split_list(texts, frozenset({"-o", "-or", ","})):
+    parts = [[*group] for is_separator, group in groupby(texts, ("-o", "-or", ",").__contains__) if not is_separator]
+    for part in parts or [[]]:
         tests = list(zip(["", *part], part, part[1:], strict=False))
         named = [after for before, test, after in tests if test in ("-name", "-iname") and before not in ("!", "-not")]
         named += ["*" for _, test, _ in tests if not named and test in _TESTS_OF_OTHER_NAMES]
@@ -66,16 +63,6 @@ def files_found(words: tuple[Word, ...]) -> tuple[Word, ...]:
         names = [""]
     found = tuple(files_below(start, name) for start in starts for name in names)
     return found if len(found) <= MAX_FOUND else (ANY_FILE,)
-
-
-def _split_list(texts: list[str], separators: frozenset[str]) -> list[list[str]]:
-    parts: list[list[str]] = [[]]
-    for text in texts:
-        if text in separators:
-            parts.append([])
-        else:
-            parts[-1].append(text)
-    return parts
 
 
 def find_arguments(words: tuple[Word, ...]) -> tuple[Word, ...] | None:
@@ -102,14 +89,7 @@ def _exec_end(words: tuple[Word, ...]) -> int:
 
 
 def files_below(folder: Word, name: str = "") -> Word:
-    """Return a word for all files below a folder, or for those of a name; a name may have wildcards.
-
-    A folder that holds source code stands for itself if no name is given.
-    """
-    steps = folder.text.split("/")
-    has_dots = any(step.startswith(".") for step in steps[steps[0] == "." :])
-    if not name and folder.is_plain and not has_dots and _SOURCE_FOLDERS.intersection(steps):
-        return folder
+    """Return a word for all files below a folder, or for those of a name; a name may have wildcards."""
     name = re.sub(r"\[[^\]]*\]", "?", name).replace("\\", "")
     text = f"{folder.text.rstrip('/')}/**/{name}".rstrip("/")
     return Word(text, max(folder.certainty, Certainty.EXPANDS, key=list(Certainty).index))

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from agenttool.policy.fields import MatchingField
 from agenttool.policy.paths import PathPattern, ResolvedPath, Workspace, all_covered
 from agenttool.policy.program_table import WRITES
 from agenttool.policy.programs import WRITERS
@@ -23,14 +22,9 @@ from agenttool.ports.identity import GATEWAY_ROLE
 from agenttool.records import Behavior, ToolDeclaration
 
 READABLE = tuple(
-    PathPattern(each)
-    for each in (
-        "/usr/include",
-        "/usr/share/doc",
-        "/usr/lib/python3*/**",
-        "/etc/os-release",
-        "/proc/cpuinfo",
-        "/proc/meminfo",
+    map(
+        PathPattern,
+        "/usr/include /usr/share/doc /usr/lib/python3*/** /etc/os-release /proc/cpuinfo /proc/meminfo".split(),  # noqa: SIM905 -- a list of words reads best as words
     )
 )
 """Places outside of a workspace that known programs may read."""
@@ -127,15 +121,12 @@ def _has_role(pattern: str, rule: Rule, listed: Iterable[str], granted: Iterable
 def missing_fields(rule: Rule, subject: Subject) -> tuple[str, ...]:
     """Name the fields of a rule that a tool does not have, so that the rule cannot apply to it (AT-PERM-09)."""
     # Arguments that are not declared may still be given, so a deny or an ask applies to them.
-    may_have_more = subject.fields.is_open and rule.behavior != Behavior.ALLOW
-    missing = [str(field) for field in rule.fields if not subject.fields.has(field) and not may_have_more]
+    has = subject.fields.has if rule.behavior == Behavior.ALLOW else subject.fields.may_have
+    missing = [str(field) for field in rule.fields if not has(field)]
     if subject.arguments is not None:
-        missing += [test.pointer for test in rule.arguments if test.steps[:1] and _is_missing(test.steps[0], subject)]
+        known = ("*", *subject.arguments)
+        missing += [test.pointer for test in rule.arguments if test.steps and test.steps[0] not in known]
     return tuple(missing)
-
-
-def _is_missing(argument: str, subject: Subject) -> bool:
-    return argument != "*" and subject.arguments is not None and argument not in subject.arguments
 
 
 def matches(rule: Rule, call: CallTargets) -> bool:
@@ -180,13 +171,14 @@ def _path(rule: Rule, call: CallTargets) -> RuleMatch | None:
     places = [each for each in (*call.paths, *possible, *listed) if _hits_path(rule, each, call)]
     # A readable path, or one that is an argument, is certain; a word that cannot be read may be any path.
     known = sorted(
-        (each for each in places if each.candidates or each in call.paths), key=lambda each: not each.is_exact
+        (each for each in places if (each.candidates and not each.is_source_tree) or each in call.paths),
+        key=lambda each: not each.is_exact,
     )
     certain = next(iter(known), None)
     found = certain or next(iter(places), None)
     if found is None:
         return None
-    what = "a path that is computed" if certain is None else f"path {found.text!r}"
+    what = f"path {found.text!r}" if found.candidates or certain is not None else "a path that is computed"
     return RuleMatch(path=found.text, what=what, is_certain=certain is not None, is_exact=found.is_exact)
 
 
@@ -271,34 +263,28 @@ def covers_around(rule: Rule, call: CallTargets) -> bool:
     if has_commands and not rule.commands and (rule.paths or rule.urls or rule.resources):
         # Of a command's paths and addresses only some are known, so they alone prove nothing.
         return False
-    return (
-        (not rule.commands or (bool(call.lines) and call.doubt is None and call.is_sure_of(MatchingField.COMMAND)))
-        and _covers_paths(rule, call)
-        and _covers_urls(rule, call)
-        and _covers_resources(rule, call)
+    return all(map(call.is_sure_of, rule.fields)) and (
+        (not rule.commands or (bool(call.lines) and call.doubt is None))
+        and (not rule.paths or _covers_paths(rule, call))
+        and (not rule.urls or _covers_urls(rule, call))
+        and (not rule.resources or _covers_resources(rule, call))
     )
 
 
 def _covers_paths(rule: Rule, call: CallTargets) -> bool:
-    if not rule.paths:
-        return True
-    is_known = call.is_sure_of(MatchingField.PATH) and bool(call.paths or rule.commands)
-    return is_known and all(all_covered(rule.paths, place, _workspace(rule, call)) for place in call.paths)
+    workspace = _workspace(rule, call)
+    is_known = bool(call.paths or rule.commands)
+    return is_known and all(all_covered(rule.paths, place, workspace) for place in call.paths)
 
 
 def _covers_urls(rule: Rule, call: CallTargets) -> bool:
-    if not rule.urls:
-        return True
     urls = (*call.urls, *call.possible_urls)
-    is_known = call.is_sure_of(MatchingField.URL) and bool(urls)
-    return is_known and all(any(pattern.covers(url) for pattern in rule.urls) for url in urls)
+    return bool(urls) and all(any(pattern.covers(url) for pattern in rule.urls) for url in urls)
 
 
 def _covers_resources(rule: Rule, call: CallTargets) -> bool:
-    if not rule.resources:
-        return True
-    is_known = call.is_sure_of(MatchingField.RESOURCE) and bool(call.resources) and None not in call.resources
-    return is_known and all(any(fits(each, name or "") for each in rule.resources) for name in call.resources)
+    names = [name for name in call.resources if name is not None and _any_fits(rule.resources, (name,))]
+    return bool(names) and len(names) == len(call.resources)
 
 
 def covers_subcommand(rule: Rule, subcommand: Subcommand, call: CallTargets) -> bool:
@@ -333,7 +319,7 @@ def covering_rules(rules: list[Rule], subcommand: Subcommand, call: CallTargets)
 
 def _split_redirections(subcommand: Subcommand) -> tuple[Subcommand, ...]:
     """Return a command without the files that its redirections write, and a `tee` to them."""
-    if not subcommand.writes or _prints_nothing(subcommand):
+    if not subcommand.writes or _empties(subcommand):
         return ()
     words = (Word("tee"), *subcommand.writes)
     return replace(subcommand, writes=()), Subcommand(words=words, usage=usage_of(words))
@@ -357,7 +343,7 @@ def _why_not_covered(rules: list[Rule], subcommand: Subcommand, call: CallTarget
     usage = subcommand.usage
     if subcommand.words and usage is None:
         return why_unknown(subcommand.words)
-    if subcommand.writes and _prints_nothing(subcommand):
+    if _empties(subcommand):
         return f"{subcommand.writes[0].text!r} would be emptied"
     fitting = [rule for rule in rules if any(each.covers(subcommand) for each in rule.commands)]
     paths = (*(pattern for rule in fitting or rules for pattern in rule.paths), *READABLE)
@@ -372,7 +358,7 @@ def _why_not_covered(rules: list[Rule], subcommand: Subcommand, call: CallTarget
 
 def _covers_usage(rule: Rule, subcommand: Subcommand, usage: Usage, call: CallTargets) -> bool:
     """Return whether an allow covers the files of a known program; some places of the system may always be read."""
-    if (subcommand.writes or usage.writes) and _prints_nothing(subcommand):
+    if _empties(subcommand) or (usage.writes and _prints_nothing(subcommand)):
         return False  # It only empties the file.
     if _runs_what_is_written(usage, call):
         return False
@@ -391,6 +377,12 @@ def _covers_usage(rule: Rule, subcommand: Subcommand, usage: Usage, call: CallTa
         for word in words
         for place in call.word_places(_known_folder(word))
     )
+
+
+def _empties(subcommand: Subcommand) -> bool:
+    """Return whether a redirection replaces the content of a file by nothing."""
+    writes, appends = subcommand.writes, subcommand.appends
+    return any(writes.count(each) > appends.count(each) for each in writes) and _prints_nothing(subcommand)
 
 
 def _prints_nothing(subcommand: Subcommand) -> bool:

@@ -21,7 +21,9 @@ MAX_PATH = 8192
 
 _MAX_DECODINGS = 3
 _UNREADABLE = re.compile(r"\0|^[A-Za-z]:[/\\]|(?:^|[/\\])\.{1,2} +(?:[/\\]|$)")
-_FILE_URL = re.compile(r"^file:(?://(?:localhost)?(?=/))?", re.IGNORECASE)
+_WILDCARDS = re.compile(r"[*?]+")
+_FILE_END = re.compile(r"[?#]")
+_FILE_URI = re.compile(r"file:(?://[^/\\?#]*(?=[/\\]))?([^?#]*)", re.IGNORECASE)
 
 SOURCE_FILES = frozenset(
     """
@@ -30,6 +32,13 @@ SOURCE_FILES = frozenset(
     """.split()  # noqa: SIM905 -- a list of words reads best as words
 )
 """Endings of files with sources, documents and pictures. `*.py` means all such files and none in particular."""
+
+_SOURCE_FOLDERS = frozenset(
+    """
+    app assets build cmd components dist doc docs examples include internal lib out pkg public spec src static templates
+    test tests
+    """.split()  # noqa: SIM905 -- as above
+)
 
 Steps = tuple[Step, ...]
 _S = TypeVar("_S")
@@ -47,6 +56,10 @@ class Workspace:
             path can be read.
         user: the workspace of the user, if the settings of a project define another one. Allows of the user refer to
             it instead of this one; any deny or ask refers to both.
+        protected: patterns for the files of the runtime itself: its store, payloads, settings and keys. A call that may
+            read or write one is asked about, whatever the rules allow.
+        addable: returns those of the protected patterns that match a file that `git add` of a folder may add. It reads
+            ignore files, so only such commands use it.
     """
 
     roots: tuple[str, ...] = ()
@@ -54,6 +67,42 @@ class Workspace:
     home: str | None = None
     resolve: Callable[[str], str] | None = None
     user: "Workspace | None" = None
+    protected: tuple[str, ...] = ()
+    addable: Callable[[], tuple[str, ...]] | None = None
+
+    def protects(self, path: "ResolvedPath", patterns: tuple[str, ...] | None = None) -> bool:
+        """Return whether a path may be a file that some patterns match; by default, the protected patterns."""
+        return any(PathPattern(each).hits(path, self) for each in (self.protected if patterns is None else patterns))
+
+    def may_protect(self, text: str) -> bool:
+        """Return whether a text may be the path or URI of a protected file, or of a folder above one.
+
+        This compares names only, because it must be fast. So it does not find a link with another name.
+        """
+        if len(text) > MAX_PATH:
+            return False
+        decoded = decodings(text) if "%" in text else ()
+        text = _folded_case(decoded[-1] if decoded else text)
+        if text.startswith("file:"):
+            text = _FILE_END.split(text, maxsplit=1)[0]
+        parts, folders = self._protected_names
+        if any(part in text for part in parts):
+            return True
+        folder = text.rstrip("/\\. \t\r\n")
+        end = text[len(folder) :]
+        name = folder.replace("\\", "/").replace(":", "/").rpartition("/")[2]
+        return name in folders or "/.." in end or "\\.." in end or (not name and bool(end.strip()))
+
+    @cached_property
+    def _protected_names(self) -> tuple[tuple[str, ...], frozenset[str]]:
+        """Texts of which each protected path has at least one, and the names of the folders above protected files."""
+        paths = [split(_folded_case(each)) for each in self.protected]
+        texts = (
+            [part for name in reversed(each) for part in _WILDCARDS.split(name) if len(part) > 1] for each in paths
+        )
+        found = {next(iter(each), "") for each in texts}
+        parts = [part for part in found if not any(other != part and other in part for other in found)]
+        return tuple(parts), frozenset({"~", *(name for each in paths for name in each[:-1])})
 
     @cached_property
     def bases(self) -> tuple[Steps, ...]:
@@ -82,26 +131,42 @@ class ResolvedPath:
 
     Attributes:
         text: the first reading as an absolute path, for people; the text itself where it has none.
+        word: the word of a command that it was resolved from.
         candidates: every reading, as written and with links resolved; none means that the path cannot be read.
     """
 
     text: str
     candidates: tuple[Steps, ...] = ()
+    word: str = ""
 
     @property
     def is_exact(self) -> bool:
         """Whether it is one path, without wildcards that a shell expands."""
         return all(isinstance(each, str) for candidate in self.candidates for each in candidate)
 
+    @property
+    def tree(self) -> "ResolvedPath":
+        """The path and everything below it."""
+        return replace(self, candidates=tuple((*each, Depth.ANY) for each in self.candidates))
+
     @cached_property
     def folded_candidates(self) -> tuple[Steps, ...]:
         """The candidates with folded case, as a deny compares them."""
         return tuple(_folded_steps(candidate) for candidate in self.candidates)
 
+    @property
+    def is_source_tree(self) -> bool:
+        """Whether it is all files of a source folder, in which only the name of a file can indicate a secret."""
+        folder = self.word.removesuffix("/**")
+        steps = folder.split("/")
+        has_dots = any(each.startswith(".") for each in steps[steps[0] == "." :])
+        is_plain = folder != self.word and not has_dots and not has_wildcard(folder)
+        return is_plain and not _SOURCE_FOLDERS.isdisjoint(steps)
+
     @cached_property
     def particular(self) -> "ResolvedPath":
-        """The path without wildcards that name no source in particular: `src` of `src/*.py`."""
-        shorter = tuple(map(_particular, self.candidates))
+        """The path without wildcards for source files: `src` for `src/*.py` and for `src/**`."""
+        shorter = tuple(each[:-1] if self.is_source_tree else _particular(each) for each in self.candidates)
         return self if shorter == self.candidates else replace(self, candidates=shorter)
 
 
@@ -127,13 +192,12 @@ def resolve_path(text: str, workspace: Workspace) -> ResolvedPath:
 
 
 def resolve_word(text: str, workspace: Workspace, *, base: str | None, expands: bool) -> ResolvedPath:
-    """Resolve a word of a command; the shell has decoded it already.
+    """Resolve a word of a command, also a `file:` URI; the shell has decoded it already.
 
-    A name that the shell fills in for a wildcard is not followed through links; what stands before it is.
+    Links are resolved before the first wildcard, and not in the names that the shell inserts for it.
     """
-    return _resolved(
-        text, [_absolute(text, base, workspace.home)], workspace, _expanded_candidates if expands else _candidates
-    )
+    readings = [_absolute(each, base, workspace.home) for each in (text, *file_uri_paths(text))]
+    return _resolved(text, readings, workspace, _expanded_candidates if expands else _candidates)
 
 
 def _resolved(
@@ -146,7 +210,7 @@ def _resolved(
             return ResolvedPath(text=text)
         candidates.update(dict.fromkeys(found))
     shown = "/" + "/".join(split(readings[0])) if readings and readings[0] else text
-    return ResolvedPath(text=shown, candidates=tuple(candidates))
+    return ResolvedPath(text=shown, candidates=tuple(candidates), word=text)
 
 
 def _candidates(absolute: str, workspace: Workspace) -> tuple[Steps, ...]:
@@ -178,7 +242,7 @@ def _readings(text: str) -> tuple[str, ...]:
         decoded = decodings(reading)
         if not decoded:
             return ()
-        for other in (decoded[-1], reading.replace("\\", "/"), _folded(reading), _FILE_URL.sub("", reading, 1)):
+        for other in (decoded[-1], reading.replace("\\", "/"), _folded(reading), *file_uri_paths(reading)):
             if other not in found:
                 found[other] = None
                 todo.append(other)
@@ -193,6 +257,16 @@ def decodings(text: str) -> tuple[str, ...]:
             return ()
         found.append(once)
     return tuple(found)
+
+
+def file_uri_paths(text: str) -> tuple[str, ...]:
+    """Return the paths that programs may read from a `file:` URI, with and without its host; none for other texts."""
+    match = _FILE_URI.match(text)
+    if match is None:
+        return ()
+    path = (decodings(match[1]) or (match[1],))[-1]
+    whole = text.partition(":")[2].removeprefix("//")
+    return tuple(each for each in dict.fromkeys((path, whole)) if each)
 
 
 def _folded(text: str) -> str:
@@ -350,10 +424,15 @@ def _folded_steps(steps: Steps) -> Steps:
 
 def _key(name: str) -> str:
     """Return a name as the most lenient file system compares it."""
-    if not name.isascii():
-        name = unicodedata.normalize("NFKC", name)
-        name = "".join(each for each in name if unicodedata.category(each) != "Cf")
-    return name.casefold().rstrip(". ") or name
+    name = _folded_case(name)
+    return name.rstrip(". ") or name
+
+
+def _folded_case(text: str) -> str:
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+        text = "".join(each for each in text if unicodedata.category(each) != "Cf")
+    return text.casefold()
 
 
 @lru_cache(maxsize=4096)

@@ -5,7 +5,9 @@ import tomllib
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
-from typing import NamedTuple, cast
+from typing import NamedTuple
+
+from agenttool.codec import read_own, write_own
 
 WRITES = "writes"
 """The kind, in a deny or an ask, of all commands that write files or may do so."""
@@ -13,6 +15,15 @@ PROGRAM_KINDS = ("read", "edit", "move", "git", "build", "services", "local")
 """The tables of `programs.toml` that list programs; rules name them as `@read` and so on."""
 RUNS_NOTHING = frozenset({"read", "edit", "move"})
 """The kinds of programs that run no others."""
+
+
+_SYSTEM_DIRECTORIES = frozenset({"/bin", "/usr/bin"})
+
+
+def program_name(name: str) -> str:
+    """Return the name of a program, without a system directory such as `/usr/bin`."""
+    folder, _, base = name.rpartition("/")
+    return base if folder in _SYSTEM_DIRECTORIES else name
 
 
 class ProgramOption(NamedTuple):
@@ -51,39 +62,52 @@ class ProgramTable:
     Attributes:
         value_kinds: the role of each kind of value, and the expression that a value must match.
         before_subcommand: the options that a program takes before its sub-command.
+        sweeping: the words of commands that may change all files of the working directory.
         runners: the words that start a program of the project, such as `uv run`; the longest first.
         tool_folders: the folders that hold programs of the project, such as `.venv/bin`.
         passed: what may come after `--` for a tool of the project.
         packages: the packages that a program such as `npx` may download and run.
+        risks: the options by which programs run others; an abbreviation or a joined value counts.
+        git_risks: the options by which git runs other programs: of every command (`*`), and of some.
+        wrappers: the options of programs that only run another program, as `getopt` expects them.
+        listing_options: the options of the programs that print names of files if they get only these.
+        long_names: the long names of short options, by program and sub-command; `*` is for programs not listed.
         programs: the kind and the lines of each program, by its name and sub-command.
         first_words: the names of these programs without sub-command.
     """
 
     def __init__(self) -> None:
         """Read the file."""
-        tables = tomllib.loads((files("agenttool") / "policy" / "programs.toml").read_text(encoding="utf-8"))
-        kinds = cast("dict[str, list[str]]", tables["kinds"])
+        text = (files("agenttool") / "policy" / "programs.toml").read_text(encoding="utf-8")
+        tables = read_own(write_own(tomllib.loads(text)), dict[str, dict[str, str | list[str]]])
+        lists = {
+            name: {key: [each] if isinstance(each, str) else each for key, each in table.items()}
+            for name, table in tables.items()
+        }
+        kinds = lists["kinds"]
 
         def expression(name: str) -> str:
             return re.sub(r"(?<!\?)<(\w+)>", lambda match: expression(match[1]), kinds[name][1])
 
         self.value_kinds = {name: (role, expression(name)) for name, (role, _) in kinds.items()}
-        sets = cast("dict[str, str]", tables["sets"])
-        self._sets = {f":{name}": text.split() for name, text in sets.items()}
+        self._sets = {f":{name}": text.split() for name, (text,) in lists["sets"].items()}
         self.passed = self._parsed("build", ":passed | passed*")
-        lookup = cast("dict[str, str]", tables["lookup"])
-        self.before_subcommand = {name: self._parsed("", f"{text} |") for name, text in lookup.items()}
-        runners = cast("dict[str, list[str]]", tables["runners"])
-        self.runners = sorted((tuple(each.split()) for each in runners["words"]), key=len, reverse=True)
-        self.tool_folders = frozenset(runners["folders"])
-        packages = cast("dict[str, str]", tables["packages"])
-        self.packages = {name: frozenset(text.split()) for name, text in packages.items()}
-        bare = cast("dict[str, list[str]]", tables["bare"])
-        self.programs = {name: (kind, ["|"]) for kind, names in bare.items() for name in names}
+        self.before_subcommand = {name: self._parsed("", f"{text} |") for name, (text,) in lists["lookup"].items()}
+        self.sweeping = [each.split() for each in lists["sweeping"]["words"]]
+        self.runners = sorted((tuple(each.split()) for each in lists["runners"]["words"]), key=len, reverse=True)
+        self.tool_folders = frozenset(lists["runners"]["folders"])
+        self.packages = {name: frozenset(text.split()) for name, (text,) in lists["packages"].items()}
+        self.risks, self.git_risks, self.wrappers = lists["risks"], lists["git risks"], lists["wrappers"]
+        self.listing_options = {name: re.compile(options) for name, (options,) in lists["listing"].items()}
+        self.long_names = {
+            program: {each[0]: each[2:].split(",") for each in names.split()}
+            for program, (names,) in lists["long names"].items()
+        }
+        self.programs = {name: (kind, ["|"]) for kind, names in lists["bare"].items() for name in names}
         self.programs |= {
-            name: (kind, [text] if isinstance(text, str) else text)
+            name: (kind, lines)
             for kind in PROGRAM_KINDS
-            for names, text in cast("dict[str, str | list[str]]", tables[kind]).items()
+            for names, lines in lists[kind].items()
             for name in names.split(", ")
         }
         self.first_words = frozenset(name.split()[0] for name in self.programs)
@@ -108,7 +132,7 @@ class ProgramTable:
 
     @staticmethod
     def _add(options: dict[str, ProgramOption], text: str, *, is_words: bool) -> None:
-        match = re.fullmatch(r"(-[^:=!^~/]+)(?:([:=])([a-z0-9]+))?([!^~/]?)", text)
+        match = re.fullmatch(r"(-[^:=!^~/>+]+)(?:([:=])([a-z0-9]+))?([!^~/>+]?)", text)
         if match is None:
             raise ValueError(f"{text!r} is no option in programs.toml")
         names, joint, kind, mark = match.groups()

@@ -8,13 +8,13 @@ rule names the program. A program that is missing from these tables is therefore
 
 import re
 import shlex
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from getopt import GetoptError, getopt
 
 from agenttool.policy.find_command import filled_in, find_commands
 from agenttool.policy.paths import split
-from agenttool.policy.program_table import RUNS_NOTHING
+from agenttool.policy.program_table import RUNS_NOTHING, program_name, program_table
 from agenttool.policy.shell import RESERVED, CommandLine, Subcommand, parse_commands
 from agenttool.policy.shell_words import HARMLESS_VARIABLES, Certainty, Word
 from agenttool.policy.usage import found_words, usage_of
@@ -38,7 +38,6 @@ WRITERS = frozenset(
 )
 """Programs that may write the files that their arguments name."""
 
-_SYSTEM_DIRECTORIES = frozenset({"/bin", "/usr/bin"})
 _PLAIN = NO_FILES | frozenset(
     """
     ar arch b2sum base32 base64 bc bg bunzip2 bzcat bzip2 cal cat cd chdir chgrp chmod chown cksum clear cloc cmp column
@@ -51,28 +50,7 @@ _PLAIN = NO_FILES | frozenset(
     unset unxz unzip uptime users uuidgen vmstat w wc wget whereis who whoami xxd xz xzcat yes zcat zgrep zip zstd
     """.split()  # noqa: SIM905 -- as above
 )
-"""Programs that run no program which their arguments or their input name, except by an option of `_RISKS`."""
-
-_RISKS = {
-    "cargo": ("--config",),
-    "curl": ("-K", "--config"),
-    "diff3": ("--diff-program",),
-    "fd": ("-x", "-X", "--exec", "--exec-batch"),
-    "go": ("-exec", "-toolexec", "-vettool"),
-    "install": ("-s", "--strip", "--strip-program"),
-    "make": ("--eval", "-E"),
-    "npm": ("--script-shell", "--node-options"),
-    "rg": ("--pre", "--hostname-bin", "--search-zip", "-z"),
-    "rsync": ("-e", "--rsh", "--rsync-path"),
-    "sort": ("--compress-program",),
-    "split": ("--filter",),
-    "ssh": ("-o", "-F"),
-    "tar": ("-F", "-I", "--checkpoint-action", "--info-script", "--new-volume-script", "--rmt-command", "--rsh-command",
-            "--to-command", "--use-compress-program"),
-    "wget": ("-e", "--execute", "--use-askpass"),
-    "zip": ("-T", "-TT", "--unzip-command"),
-}  # fmt: skip
-"""Options by which programs run others; an abbreviation or a joined value counts."""
+"""Programs that run no program which their arguments or input name, except by an option of `ProgramTable.risks`."""
 
 _GIT_COMMANDS = frozenset(
     """
@@ -83,16 +61,6 @@ _GIT_COMMANDS = frozenset(
     """.split()  # noqa: SIM905 -- as above
 )
 _GIT_OPTIONS = frozenset({"-C", "-P", "--no-pager", "--no-optional-locks", "--version"})
-_GIT_RISKS: dict[str, tuple[str, ...]] = {
-    "": ("--ext-diff", "--upload-pack", "--receive-pack"),
-    "archive": ("--exec",),
-    "clone": ("-c", "-u", "--config"),
-    "grep": ("-O", "--open-files-in-pager"),
-    "rebase": ("-x", "--exec"),
-    "submodule": ("foreach",),
-}
-"""Options by which git runs other programs: of every command, and of some."""
-
 _GIT_RISKY_COMMANDS = frozenset({"bisect", "config", "difftool", "filter-branch", "mergetool"})
 _GIT_CONFIG_READS = frozenset({"-l", "--list", "--get", "--get-all", "--get-regexp"})
 
@@ -107,7 +75,10 @@ _VARIABLE_SETTERS = frozenset(
     "[ [[ declare export getopts local mapfile printf read readarray readonly test typeset unset".split()  # noqa: SIM905 -- as above
 )
 _STREAMS = (("dev",), ("proc",))
+_TESTS = frozenset({"[", "test"})
 _SUBSCRIPT = re.compile(r"\[[^\]]*(?:\$\(|\$\{|`)")
+_ELEMENT = re.compile(r"[A-Za-z_]\w*\[")
+_WILD_ELEMENT = re.compile(r"[A-Za-z_]\w*\?")
 
 _READ_BY_PROGRAMS = re.compile(
     r"(?i)\w*(?:path|proxy)\+?=|(?=[A-Z_]+[0-9]?\+?=)\w*(?:BASH|BROWSER|CC|COMMAND|CONFIG|CXX|DIFF|DIR|EDITOR|ENV|FLAGS|GIT|"
@@ -115,24 +86,6 @@ _READ_BY_PROGRAMS = re.compile(
     r"VISUAL|ZDOT)"
 )
 """Names of variables that programs may read. Others stay inside the shell that sets them."""
-
-_WRAPPERS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "env": ("iu:", ("ignore-environment", "unset=")),
-    "nice": ("n:", ()),
-    "nohup": ("", ()),
-    "timeout": ("vk:s:", ("preserve-status", "foreground")),
-    "stdbuf": ("i:o:e:", ()),
-    "setsid": ("wfc", ()),
-    "ionice": ("tc:n:", ()),
-    "time": ("p", ()),
-    "command": ("p", ()),
-    "builtin": ("", ()),
-    "exec": ("cla:", ()),
-    "xargs": ("0rtxin:P:L:d:E:s:I:", ("null", "no-run-if-empty")),
-    "sudo": ("nEHSbku:g:h:p:C:T:", ()),
-    "doas": ("nu:C:", ()),
-}
-"""The wrappers, and their options that are understood, as `getopt` expects them."""
 
 _PRIVILEGED = frozenset({"sudo", "doas"})
 """Wrappers that an allow must name."""
@@ -183,9 +136,6 @@ def _expanded(line: CommandLine, depth: int) -> CommandLine:
     return replace(line, subcommands=tuple(found), doubt=doubt)
 
 
-_EMPTY = CommandLine()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Inner:
     """The commands that one command runs.
@@ -197,7 +147,7 @@ class _Inner:
         risk: the word that makes a known program opaque.
     """
 
-    line: CommandLine = _EMPTY
+    line: CommandLine = field(default_factory=CommandLine)
     is_transparent: bool = False
     is_privileged: bool = False
     opaque: str | None = None
@@ -208,33 +158,29 @@ def _doubtful(why: str) -> _Inner:
     return _Inner(line=CommandLine(doubt=why))
 
 
-def _opaque(why: str | None) -> _Inner:
-    return _Inner(opaque=why)
-
-
 def _inner(subcommand: Subcommand) -> _Inner:
     """Return what one command runs; what is not understood is opaque."""
     if not subcommand.words:
-        return _opaque(_why_not_variables(tuple(filter(_may_reach_programs, subcommand.assignments))))
+        return _Inner(opaque=_why_not_variables(tuple(filter(_may_reach_programs, subcommand.assignments))))
     name = subcommand.name
     if name is None:
         return _doubtful("the name of a program is computed")
     if name in RESERVED - {"[["} or name.startswith("-") or name in _TEXT_RUNNERS:
         return _doubtful(f"{name!r} runs text or changes what names mean")
-    directory, slash, base = name.rpartition("/")
-    if slash and directory not in _SYSTEM_DIRECTORIES:
+    base = program_name(name)
+    if "/" in base:
         # A program elsewhere may have the name of a known one and be something else.
-        return _opaque(f"{name!r} may be any program")
+        return _Inner(opaque=f"{name!r} may be any program")
     return _run_by(base, subcommand)
 
 
 def _run_by(name: str, subcommand: Subcommand) -> _Inner:
     words = subcommand.words[1:]
-    if name in _VARIABLE_SETTERS and any(_SUBSCRIPT.search(word.text) for word in words):
+    if name in _VARIABLE_SETTERS and _names_element(name, words):
         return _doubtful("the name of a variable runs a command")
     if name in _SHELLS:
         return _shell(name, subcommand)
-    if name in _WRAPPERS and not (name == "command" and words[:1] and words[0].text in ("-v", "-V")):
+    if name in program_table().wrappers and not (name == "command" and words[:1] and words[0].text in ("-v", "-V")):
         return _unwrapped(name, subcommand)
     if name == "tar" and words and not words[0].text.startswith("-"):
         # Its first word may be options without a dash.
@@ -246,9 +192,23 @@ def _run_by(name: str, subcommand: Subcommand) -> _Inner:
     return _git(words) if why is None and name == "git" else _known(name, words, why)
 
 
+def _names_element(name: str, words: tuple[Word, ...]) -> bool:
+    """Return whether a builtin may get an element of an array as a variable: the shell calculates its subscript.
+
+    An unquoted subscript is also a wildcard, and it is read as one.
+    """
+    is_name = name not in _TESTS | {"printf"} or any(word.text == "-v" for word in words)
+    return any(
+        _SUBSCRIPT.search(word.text)
+        or (is_name and _ELEMENT.match(word.text))
+        or (is_name and word.certainty is Certainty.EXPANDS and _WILD_ELEMENT.match(word.text))
+        for word in words
+    )
+
+
 def _known(name: str, words: tuple[Word, ...], why: str | None) -> _Inner:
     """Return whether the tables know a program to run no other, given these arguments."""
-    risk = _risk(words, _RISKS.get(name, ()))
+    risk = _risk(words, program_table().risks.get(name, ()))
     if risk is not None:
         return _Inner(opaque=f"option {risk!r} of {name!r} may run other programs", risk=risk)
     usage = usage_of((Word(name), *words))
@@ -259,7 +219,7 @@ def _known(name: str, words: tuple[Word, ...], why: str | None) -> _Inner:
         return _Inner(opaque=why or f"the arguments of {name!r} are not understood", risk=script)
     runs_nothing = usage is not None and usage.kind in RUNS_NOTHING
     is_plain = runs_nothing or check is not None or name in _PLAIN
-    return _opaque(why or (None if is_plain else f"{name!r} may run other programs"))
+    return _Inner(opaque=why or (None if is_plain else f"{name!r} may run other programs"))
 
 
 def _why_not_variables(assignments: tuple[Word, ...]) -> str | None:
@@ -282,13 +242,13 @@ def _why_not_words(name: str, words: tuple[Word, ...]) -> str | None:
     inherited = next((word.text for word in words if word.certainty is Certainty.INHERITED), None)
     if inherited is not None:
         return f"{name!r} gets {inherited!r} from the environment"
-    has_risks = name in _RISKS or name in ("find", "git")
+    has_risks = name in program_table().risks or name in ("find", "git")
     return (
         f"{name!r} gets arguments that are computed" if has_risks and any(word.is_unknown for word in words) else None
     )
 
 
-def _risk(words: tuple[Word, ...], options: tuple[str, ...]) -> str | None:
+def _risk(words: tuple[Word, ...], options: Iterable[str]) -> str | None:
     """Return the first of some options that is given, perhaps abbreviated, joined to others or to its value."""
     for option in options:
         for word in words:
@@ -336,13 +296,14 @@ def _git(words: tuple[Word, ...]) -> _Inner:
         index += 2 if words[index].text == "-C" else 1
     name = words[index].text if index < len(words) and words[index].is_plain else ""
     rest = {word.text for word in words[index + 1 :]}
-    risk = name if name.startswith("-") else _risk(words[index + 1 :], _GIT_RISKS.get(name, ()) + _GIT_RISKS[""])
+    risks = program_table().git_risks
+    risk = name if name.startswith("-") else _risk(words[index + 1 :], (*risks.get(name, ()), *risks["*"]))
     if risk is None and name == "config" and rest & _GIT_CONFIG_READS:
         return _Inner()
     if risk is not None or name in _GIT_RISKY_COMMANDS:
         return _Inner(opaque=f"{risk or name!r} may make 'git' run other programs", risk=risk or name)
     is_plain = name in _GIT_COMMANDS or index == len(words) > 0
-    return _opaque(None if is_plain else f"'git {name}' may run other programs")
+    return _Inner(opaque=None if is_plain else f"'git {name}' may run other programs")
 
 
 def _shell(name: str, subcommand: Subcommand) -> _Inner:
@@ -358,21 +319,21 @@ def _shell(name: str, subcommand: Subcommand) -> _Inner:
         return _Inner()
     if not words or words[0].text.startswith(("-", "+")) or split(words[0].text)[:1] in _STREAMS:
         return _doubtful(f"{name!r} runs the text of its input")
-    return _opaque(f"{name!r} runs a file")
+    return _Inner(opaque=f"{name!r} runs a file")
 
 
 def _unwrapped(name: str, subcommand: Subcommand) -> _Inner:
     """Skip the options of a wrapper and return what it runs; a wrapper with other options is opaque."""
-    given, (short, long) = subcommand.words[1:], _WRAPPERS[name]
+    given, (short, *long) = subcommand.words[1:], program_table().wrappers[name]
     try:
         options, rest = getopt([word.text for word in given], short, long)
     except GetoptError:
-        return _opaque(f"an option of {name!r} is not understood")
+        return _Inner(opaque=f"an option of {name!r} is not understood")
     # The first operand of `timeout` is its duration; `env -` starts with an empty environment.
     skipped = len(given) - len(rest) + (name == "timeout" or rest[:1] == ["-"])
     words = list(given[skipped:])
     if any(not word.is_plain for word in given[:skipped]):
-        return _opaque(f"an option of {name!r} is computed")
+        return _Inner(opaque=f"an option of {name!r} is computed")
     assignments: list[Word] = []
     while name in ("env", "sudo") and words and "=" in words[0].text and not words[0].text.startswith("="):
         assignments.append(words.pop(0))

@@ -5,6 +5,7 @@ A part of a schema that cannot be followed may describe any value, so that no va
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
@@ -95,9 +96,8 @@ def _names_some_tools(rule: Rule) -> bool:
 
 def _single_rules(rule: Rule) -> list[Rule]:
     """Return a rule for each name and each value that a rule lists; the rule itself if it lists one of each."""
-    found = [replace(rule, tools=(each,)) for each in rule.tools if len(rule.tools) > 1]
-    found += [replace(rule, namespaces=(each,)) for each in rule.namespaces if len(rule.namespaces) > 1]
-    found += [replace(rule, operations=(each,)) for each in rule.operations if len(rule.operations) > 1]
+    listed = {"tools": rule.tools, "namespaces": rule.namespaces, "operations": rule.operations}
+    found = [replace(rule, **{name: (each,)}) for name, given in listed.items() for each in given if len(given) > 1]
     for place, test in enumerate(rule.arguments):
         for each in test.choices if len(test.choices) > 1 else ():
             single = replace_record(test, one_of=[each])
@@ -289,18 +289,11 @@ def _remedy_for_value(test: ArgumentTest, schemas: Sequence[JsonObject], root: J
     wanted = test.choices[0] if test.choices else test.glob or test.prefix
     close = get_close_matches(str(wanted), [each for each in listed if isinstance(each, str)], 1)
     if not close and isinstance(wanted, str):
-        close = [each for each in _readings(wanted) if any(_accepts(schema, root, each) for schema in schemas)]
+        with suppress(ValueError):  # it may be a number, true or false that was written as text
+            close = [each for each in [json.loads(wanted)] if any(_accepts(schema, root, each) for schema in schemas)]
     if close:
         return f"did you mean {json.dumps(close[0])}?"
     if listed:
         return f"use one of {', '.join(map(json.dumps, listed))}"
     kinds = sorted({str(kind) for schema in schemas for kind in _types(schema)})
     return f"write a value that fits its schema ({' or '.join(kinds) or 'see its declaration'})"
-
-
-def _readings(text: str) -> list[Json]:
-    """Return what a text is without its quotes: a number, true or false."""
-    try:
-        return [json.loads(text)]
-    except ValueError:
-        return []

@@ -33,7 +33,7 @@ from agenttool.policy.commands import command_pattern
 from agenttool.policy.fields import MatchingFields, steps_of
 from agenttool.policy.matching import find_match, matches, names_caller
 from agenttool.policy.paths import PathPattern, Workspace
-from agenttool.policy.rules import ArgumentConditions, ArgumentTest, Rule, parse_timestamp
+from agenttool.policy.rules import CONDITIONS, ArgumentConditions, ArgumentTest, Rule, parse_timestamp
 from agenttool.policy.subject import Subject, subject_of
 from agenttool.policy.targets import Caller, CallTargets
 from agenttool.policy.urls import url_pattern
@@ -148,24 +148,15 @@ def read_rule(setting: Setting) -> Rule:
     source = RuleSource(setting.source)
     table = read_table(setting.members, RuleTable, "a rule")
     _check_whole(table, source)
+    readers = {"kind": _kind, "path": _path, "command": command_pattern, "url": url_pattern}
+    conditions = {f"{name}s": tuple(map(readers.get(name, str), getattr(table, name))) for name in CONDITIONS}
     return Rule(
+        **conditions,  # pyright: ignore[reportArgumentType] -- a rule checks their types itself
         ref=f"{source}:{table.name or setting.place}",
         behavior=Behavior(table.behavior),
         source=source,
         file=setting.file,
         line=setting.line,
-        tools=table.tool,
-        namespaces=table.namespace,
-        kinds=tuple(map(_kind, table.kind)),
-        operations=table.operation,
-        actors=table.actor,
-        roles=table.role,
-        teams=table.team,
-        tenants=table.tenant,
-        paths=tuple(map(_path, table.path)),
-        commands=tuple(map(command_pattern, table.command)),
-        urls=tuple(map(url_pattern, table.url)),
-        resources=table.resource,
         arguments=tuple(_argument_test(pointer, test) for pointer, test in table.argument.items()),
         hook=table.hook,
         settles=table.settles,

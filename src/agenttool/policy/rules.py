@@ -5,8 +5,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
-from functools import cache, cached_property
-from typing import Annotated, cast, get_args, get_origin, get_type_hints
+from functools import cached_property
+from typing import Annotated, cast
 
 from agenttool.codec import digest_of_bytes, to_json
 from agenttool.config.table import Meta, Switch, Text, key
@@ -164,6 +164,15 @@ AUTHORITY = (
 """Which source is named first among equal rules. It never makes a rule stronger: the strictest wins."""
 
 
+CONDITIONS = tuple(
+    "tool namespace kind operation actor role team tenant resource path command url".split()  # noqa: SIM905 -- a list of words reads best as words
+)
+"""The keys of a `[[rules]]` table that list patterns; the field of a rule has the plural of the key."""
+
+_PATTERNS = {"paths": PathPattern, "commands": CommandPattern, "urls": UrlPattern, "arguments": ArgumentTest}
+"""The classes of patterns that are not texts, by the field of a rule."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """One rule: its behavior, its conditions, its source and its reason.
@@ -216,8 +225,8 @@ class Rule:
         """
         if self.behavior not in (Behavior.ALLOW, Behavior.ASK, Behavior.DENY):
             raise ConfigError(f"rule {self.ref!r} must say allow, ask or deny, got {self.behavior!r}; use one of them")
-        for name, hint in _conditions().items():
-            patterns, kind = cast("tuple[object, ...]", getattr(self, name)), str if hint is ToolKind else hint
+        for name in (*(f"{each}s" for each in CONDITIONS), "arguments", "settles"):
+            patterns, kind = cast("tuple[object, ...]", getattr(self, name)), _PATTERNS.get(name, str)
             if type(patterns) is not tuple or not all(isinstance(each, kind) for each in patterns):
                 raise ConfigError(
                     f"rule {self.ref!r}: {name} must be a tuple of {kind.__name__}, got {patterns!r}; "
@@ -272,11 +281,12 @@ class Rule:
     @property
     def conditions(self) -> JsonObject:
         """The conditions that are given, by the keys of a `[[rules]]` table."""
-        names = ("tool", "namespace", "kind", "operation", "actor", "role", "team", "tenant", "resource")
-        given = {name: cast("tuple[str, ...]", getattr(self, f"{name}s")) for name in names}
-        found: JsonObject = {name: [str(each) for each in texts] for name, texts in given.items() if texts}
-        patterns = {"path": self.paths, "command": self.commands, "url": self.urls}
-        found |= {name: [each.text for each in given] for name, given in patterns.items() if given}
+        given = {name: cast("tuple[object, ...]", getattr(self, f"{name}s")) for name in CONDITIONS}
+        found: JsonObject = {
+            name: [str(getattr(each, "text", each)) for each in patterns]
+            for name, patterns in given.items()
+            if patterns
+        }
         if self.arguments:
             found["argument"] = {
                 test.pointer: {name: each for name, each in to_json(test).items() if name not in ("pointer", "steps")}
@@ -287,22 +297,13 @@ class Rule:
     @property
     def origin(self) -> str:
         """Its source, file and line, for messages."""
-        if self.file is None:
-            return str(self.source)
-        return f"{self.source}, {self.file}" + ("" if self.line is None else f":{self.line}")
+        return str(self.source) if self.file is None else f"{self.source}, {self.place}"
 
     @property
     def authority(self) -> tuple[int, str]:
         """The order in which equal rules are named; an unlisted source comes last."""
         rank = AUTHORITY.index(self.source) if self.source in AUTHORITY else len(AUTHORITY)
         return rank, self.ref
-
-
-@cache
-def _conditions() -> dict[str, type]:
-    """Return the fields of a rule that are tuples, with the type of their elements."""
-    hints = get_type_hints(Rule)
-    return {name: get_args(hint)[0] for name, hint in hints.items() if get_origin(hint) is tuple}
 
 
 class RuleBook:

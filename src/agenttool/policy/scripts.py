@@ -152,15 +152,11 @@ def is_plain_jq(script: str) -> bool:
 
 
 def _is_plain_jq_token(kind: str, text: str) -> bool:
-    match kind:
-        case "string":
-            return _is_plain_jq_string(text)
-        case "variable":
-            return text != "$ENV" and not text.startswith("$__")
-        case "name":
-            return text in _JQ_NAMES
-        case _:
-            return True
+    if kind == "string":
+        return _is_plain_jq_string(text)
+    if kind == "variable":
+        return text != "$ENV" and not text.startswith("$__")
+    return kind != "name" or text in _JQ_NAMES
 
 
 def _is_plain_jq_string(text: str) -> bool:

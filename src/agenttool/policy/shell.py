@@ -8,7 +8,6 @@ import re
 from dataclasses import dataclass, replace
 
 from agenttool.policy.shell_words import (
-    MAX_NESTING,
     MAX_ROUNDS,
     NAME,
     Certainty,
@@ -28,6 +27,7 @@ class Subcommand:
         words: its name and arguments; empty for a redirection or an assignment that stands alone.
         writes: files that its redirections write to.
         reads: files that its redirections read.
+        appends: those of `writes` that a redirection only appends to.
         is_wrapper: whether an allow need not name it: it only runs commands that are listed beside it, or an allow
             names the command that runs it.
         opaque: why it may run commands that are not listed, or do what its words do not show; None if it cannot.
@@ -40,6 +40,7 @@ class Subcommand:
     assignments: tuple[Word, ...] = ()
     writes: tuple[Word, ...] = ()
     reads: tuple[Word, ...] = ()
+    appends: tuple[Word, ...] = ()
     is_wrapper: bool = False
     opaque: str | None = None
     risk: str | None = None
@@ -75,17 +76,21 @@ MAX_COMMANDS = 32
 RESERVED = frozenset(
     "{ } ! [[ ]] if then else elif fi do done case esac while until for in function select coproc".split()  # noqa: SIM905 -- a list of words reads best as words
 )
+_BRACKETS = {"(": ")", "{": "}"}
 _PLUMBING = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty", "/dev/zero"})
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?=)")
 _SUBSCRIPT = re.compile(r"[A-Za-z_]\w*\[")
+_ELEMENTS = re.compile(r"(?:^|\s)\[")
+"""The start of an element in the values of an array; the shell calculates its subscript, which may run commands."""
 _DECLARATIONS = frozenset({"declare", "export", "local", "readonly", "typeset", "alias", "eval", "let"})
 _REDIRECT = re.compile(r"\d*(&>>|&>|>>|>\||>&|<&|<>|<<<|<<-|<<|<|>)")
 _DELIMITER = re.compile(r"""[ \t]*(?:(['"])(\w+)\1|(\w+))(?=[\s;&|<>)]|$)""")
 _FUNCTION = re.compile(
-    r"(?:function[ \t]+([A-Za-z_][\w-]*)[ \t]*(?:\([ \t]*\))?|([A-Za-z_][\w-]*)[ \t]*\([ \t]*\))\s*(?=[{(])"
+    r"(?:function[ \t]+[A-Za-z_][\w-]*[ \t]*(?:\([ \t]*\))?|[A-Za-z_][\w-]*[ \t]*\([ \t]*\))\s*(?=[{(])"
 )
+_PREFIX = re.compile(r"(?:!|time(?:[ \t]+-p(?=[ \t]))?)(?=[\s;&|<>()]|$)")
 _KEYWORD = re.compile(r"(?:[a-z]+|[{}!]|\[\[)(?=[\s;&|<>()]|$)")
-_SEPARATOR = re.compile(r";(?!;)|&(?![&>])|\n")
+_SEPARATOR = re.compile(r";(?!;)|&(?![&>])|(?=\n)")
 _REGEX = re.compile(r"""(?:[^\s\\'"$`]|\\.|'[^']*'|"[^"$`\\]*"|\$(?=[\s)|]))+""")
 _TEST_OPERATOR = re.compile(r"&&|\|\||[()<>]|!(?=\s)")
 _COMPARISONS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
@@ -116,34 +121,30 @@ class _Parser(WordParser):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.found: list[Subcommand] = []
-        self._depth = 0
         self._has_pipe = False
-        self._functions: set[str] = set()
 
     def read_list(self, closers: tuple[str, ...]) -> str:
         """Read commands up to one of the closers, or to the end of the text; return the closer."""
-        self._depth += 1
-        if self._depth > MAX_NESTING:
-            raise NotUnderstoodError("commands are nested too deeply")
+        self._descend()
         while True:
             self._blanks(newlines=True)
             closer = self._closer(closers)
+            if closer is None and self.at >= len(self.text):
+                if closers or self.pending:
+                    missing = f"{closers[0]!r} is missing" if closers else "a here-document is not closed"
+                    raise NotUnderstoodError(missing)
+                closer = ""
+            if closer is None:
+                self._and_or()
+                self._blanks()
+                if len(self.found) > MAX_COMMANDS:
+                    raise NotUnderstoodError("the text has too many commands")
+                closer = self._closer(closers)
             if closer is not None:
                 self._depth -= 1
                 return closer
-            if self.at >= len(self.text):
-                if closers or self.pending:
-                    raise NotUnderstoodError(
-                        f"{closers[0]!r} is missing" if closers else "a here-document is not closed"
-                    )
-                self._depth -= 1
-                return ""
-            self._and_or()
-            self._blanks()
-            if len(self.found) > MAX_COMMANDS:
-                raise NotUnderstoodError("the text has too many commands")
-            if self._closer(closers, consume=False) is None and self.at < len(self.text):
-                self._expect(_SEPARATOR, "an operator stands where a command ends", consume_newline=False)
+            if self.at < len(self.text):
+                self._expect(_SEPARATOR, "an operator stands where a command ends")
 
     def _count_commands(self) -> int:
         return len(self.found)
@@ -153,20 +154,20 @@ class _Parser(WordParser):
 
     def _listed_files(self, first: int) -> Word | None:
         commands = self.found[first:]
-        is_plain = not self._functions and not any(each.assignments or each.writes or each.reads for each in commands)
-        if not commands or not is_plain or not all(passes_names(each.words) for each in commands[1:]):
+        is_changed = any(each.assignments or each.writes or each.reads for each in commands)
+        if not commands or is_changed or not all(passes_names(each.words) for each in commands[1:]):
             return None
         found = found_words(commands[0].words)
         if any(word.is_unknown for word in found):
             return None
         return found[0] if len(found) == 1 else Word("./**", Certainty.EXPANDS)
 
-    def _closer(self, closers: tuple[str, ...], *, consume: bool = True) -> str | None:
+    def _closer(self, closers: tuple[str, ...]) -> str | None:
         for each in closers:
             is_word = each[0].isalpha() or each == "}"
             keyword = _KEYWORD.match(self.text, self.at) if is_word else None
             if (keyword and keyword[0] == each) or (not is_word and self.text.startswith(each, self.at)):
-                self.at += len(each) if consume else 0
+                self.at += len(each)
                 return each
         return None
 
@@ -175,31 +176,28 @@ class _Parser(WordParser):
         before = len(self.found)
         sets = _ASSIGNMENT.match(self.text, self.at)
         self._has_pipe = False
-        function = self._pipeline()
+        self._pipeline()
         self._blanks()
         is_sure = self._depth == 1 and not self._has_pipe and not re.compile(r"\|\||&(?!&)").match(self.text, self.at)
-        if is_sure and function is not None:
-            self._functions.add(function)
         if is_sure and sets and len(self.found) == before + 1 and not self.found[-1].words:
             for word in self.found[-1].assignments:
-                name, _, value = word.text.partition("=")
-                self._bind(name, Word(value, word.certainty))
+                name, _, text = word.text.partition("=")
+                value = Word(text, word.certainty)
+                if self._can_bind(name, [value]):
+                    self._variables[name] = value
         while self.text.startswith(("&&", "||"), self.at):
             self.at += 2
             self._blanks(newlines=True)
             self._pipeline()
             self._blanks()
 
-    def _pipeline(self) -> str | None:
-        """Read commands that pipes join; return the name of a function that is all it defines."""
-        while (keyword := _KEYWORD.match(self.text, self.at)) and keyword[0] in ("!", "time"):
-            self.at = keyword.end()
+    def _pipeline(self) -> None:
+        """Read commands that pipes join."""
+        while prefix := _PREFIX.match(self.text, self.at):
+            self.at = prefix.end()
             self._blanks()
-            if keyword[0] == "time" and self.text.startswith("-p ", self.at):
-                self.at += 3
-                self._blanks()
         start, source = len(self.found), None
-        function = self._command()
+        self._command()
         self._blanks()
         while self.text.startswith("|", self.at) and not self.text.startswith("||", self.at):
             self.at += 2 if self.text.startswith("|&", self.at) else 1
@@ -213,50 +211,36 @@ class _Parser(WordParser):
                 self.found[start] = replace(self.found[start], source=source)
             self._blanks()
             self._has_pipe = True
-        return function
 
-    def _command(self) -> str | None:
-        keyword = _KEYWORD.match(self.text, self.at)
-        word = keyword[0] if keyword else None
-        function = _FUNCTION.match(self.text, self.at)
-        if function is not None:
+    def _command(self) -> None:
+        if function := _FUNCTION.match(self.text, self.at):
+            self._unclear("a function is defined")
             self.at = function.end()
-            self._compound("{" if self.text[self.at] == "{" else "(")
-            return function[1] or function[2]
         if self.text.startswith("(", self.at):
             self._compound("((" if self.text.startswith("((", self.at) else "(")
-        elif word in RESERVED:
-            self._compound(word)
+        elif (keyword := _KEYWORD.match(self.text, self.at)) and keyword[0] in RESERVED:
+            self._compound("while" if keyword[0] == "until" else keyword[0])
         else:
             self._simple()
-        return None
 
     def _compound(self, word: str) -> None:
         """Read a compound command and its redirections."""
         self.at += len(word)
-        readers = {
-            "(": lambda: self.read_list((")",)),
-            "((": self._arithmetic,
-            "[[": self._test,
-            "case": self._case,
-            "for": self._for,
-            "if": self._if,
-            "until": self._while,
-            "while": self._while,
-            "{": lambda: self.read_list(("}",)),
-        }
-        if word not in readers:
+        readers = {"((": self._arithmetic, "[[": self._test, "case": self._case, "for": self._for, "while": self._while}
+        if word in _BRACKETS:
+            self.read_list((_BRACKETS[word],))
+        elif word == "if":
+            while self.read_list(("then", "elif", "else", "fi")) != "fi":
+                pass
+        elif word in readers:
+            readers[word]()
+        else:
             raise NotUnderstoodError(f"{word!r} stands where a command begins")
-        readers[word]()
         outer = Subcommand()
         while (redirected := self._redirected(outer)) is not None:
             outer = redirected
         if outer != Subcommand():
             self.found.append(outer)
-
-    def _if(self) -> None:
-        while self.read_list(("then", "elif", "else", "fi")) != "fi":
-            pass
 
     def _while(self) -> None:
         start = len(self.found)
@@ -340,9 +324,7 @@ class _Parser(WordParser):
         for left, operator, right in zip(words, words[1:], words[2:], strict=False):
             if operator.text in _COMPARISONS and not all(self._is_number(each) for each in (left, right)):
                 self._unclear("a test calculates with a value that is not known")
-            if left.text != "[[" and operator.text == "-v" and (not right.is_plain or "[" in right.text):
-                self._unclear("a test reads a variable that is not known")
-        if any("[" in word.text and "-v" in (each.text for each in words) for word in words[1:]):
+        if Word("-v") in words and any("[" in word.text or not word.is_plain for word in words[1:]):
             self._unclear("a test reads a variable that is not known")
         self.found.append(Subcommand(words=tuple(words)))
 
@@ -365,25 +347,28 @@ class _Parser(WordParser):
                     raise NotUnderstoodError("a command has too many words")
             else:
                 break
-        if words and words[0].is_plain and words[0].text in self._functions:
-            self._check_input(*words[1:])
-            words = []  # The commands of the function are listed already.
-        elif not words and not assignments:
+        self._check_split(words)
+        if not words and not assignments:
             if found == Subcommand():
                 raise NotUnderstoodError("a command is missing")
             words = [Word(":")]  # A redirection alone does what it does for a command without an effect.
-        complete = Subcommand(
-            words=tuple(words), assignments=tuple(assignments), writes=found.writes, reads=found.reads
-        )
         # Substituted commands run first, but are named after the command that they stand in.
-        self.found.insert(start, complete)
+        self.found.insert(start, replace(found, words=tuple(words), assignments=tuple(assignments)))
+
+    def _check_split(self, words: list[Word]) -> None:
+        """Notice a word of a test that may become several, such as `-v` and an element of an array."""
+        if words and words[0].text in ("[", "test"):
+            split = (word for word in words if word.certainty is Certainty.UNKNOWN)
+            if not all(map(self._is_number, split)):
+                self._unclear("a test gets a value that may be several words; quote it")
 
     def _assigned(self, match: re.Match[str]) -> Word:
         self.at = match.end()
         if self.text.startswith("(", self.at):
             self.at += 1
+            start = self.at
             values = self._words(newlines=True)
-            if any(word.text.startswith("[") for word in values):
+            if _ELEMENTS.search(self.text[start : self.at]):
                 raise NotUnderstoodError("an element of an array is assigned")
             self._expect(re.compile(r"\)(?=[\s;&|]|$)"), "an array is not closed")
             return _assigned_from(match[0], values)
@@ -406,7 +391,8 @@ class _Parser(WordParser):
             if delimiter is None:
                 raise NotUnderstoodError("the end of a here-document is not a plain word")
             self.at = delimiter.end()
-            self.pending.append((delimiter[2] or delimiter[3], delimiter[1] is not None, match[1] == "<<-"))
+            tabs = r"\t*" if match[1] == "<<-" else ""
+            self.pending.append((f"^{tabs}{delimiter[2] or delimiter[3]}$", delimiter[1] is not None))
             return command
         self._blanks()
         targets = self._word()
@@ -420,10 +406,10 @@ class _Parser(WordParser):
         is_copy = match[1] in (">&", "<&") and (target.text.rstrip("-").isdigit() or target.text == "-")
         if match[1] == "<<<" or is_copy or (target.is_plain and target.text in _PLUMBING):
             return command
-        writes, reads = command.writes, command.reads
         if match[1] in ("<", "<&"):
-            return Subcommand(writes=writes, reads=(*reads, target))
-        return Subcommand(writes=(*writes, target), reads=reads)
+            return replace(command, reads=(*command.reads, target))
+        appends = (*command.appends, target) if match[1] in (">>", "&>>") else command.appends
+        return replace(command, writes=(*command.writes, target), appends=appends)
 
 
 def _assigned_from(name: str, values: list[Word]) -> Word:

@@ -3,6 +3,7 @@
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -47,7 +48,7 @@ class Word:
 MAX_PARTS = 250
 """How many parts of words are read, each round of a loop on its own; a text with more of them is in doubt."""
 MAX_NESTING = 40
-"""How deep commands or expansions may stand inside each other."""
+"""How deeply commands and expansions may be nested."""
 
 MAX_ROUNDS = 16
 """A loop over at most so many known words is read once for each of them."""
@@ -114,7 +115,7 @@ class WordParser(ABC):
 
     Attributes:
         whole: the whole text, also while a part of it is read on its own.
-        pending: the here-documents that begin after the next newline: delimiter, whether it is quoted, `<<-`.
+        pending: the here-documents that begin after the next newline: their last line, and whether it is quoted.
         doubt: what was not understood, although reading continued.
         quoted: how many characters are in quoted here-documents, where nothing is special.
     """
@@ -126,9 +127,9 @@ class WordParser(ABC):
         self.text = text
         self.at = 0
         self.doubt: str | None = None
-        self.pending: list[tuple[str, bool, bool]] = []
+        self.pending: list[tuple[str, bool]] = []
         self._parts = 0
-        self._expansions = 0
+        self._depth = 0
         self._variables: dict[str, Word] = {}
 
     @abstractmethod
@@ -241,19 +242,23 @@ class WordParser(ABC):
                 self.at = end.end() if end else self.at + 1
         return _joined(parts)
 
+    def _descend(self) -> None:
+        """Count a command or an expansion that stands inside another."""
+        self._depth += 1
+        if self._depth > MAX_NESTING:
+            raise NotUnderstoodError("commands are nested too deeply")
+
     def _expansion(self, *, is_quoted: bool) -> Word:
         """Read what begins with a dollar or a backquote."""
-        self._expansions += 1
-        if self._expansions > MAX_NESTING:
-            raise NotUnderstoodError("expansions are nested too deeply")
+        if self.text.startswith("$[", self.at):
+            raise NotUnderstoodError("the old form of arithmetic, '$[…]', is not understood")
+        self._descend()
         word = self._expanded(is_quoted=is_quoted)
-        self._expansions -= 1
+        self._depth -= 1
         return word
 
     def _expanded(self, *, is_quoted: bool) -> Word:
         match = _EXPANSION.match(self.text, self.at)
-        if self.text.startswith("$[", self.at):
-            raise NotUnderstoodError("an old form of calculations is not understood")
         if match is None or (match[0] in _STRINGS and is_quoted):
             self.at += 1
             return Word("$")
@@ -269,12 +274,8 @@ class WordParser(ABC):
         first = self._count_commands()
         word = self._substituted()
         shown = _SHOWN_DOCUMENT.fullmatch(self.text[match.end() : self.at - 1])
-        is_known = is_quoted and self._count_commands() == first + 1 and not self._has_functions
+        is_known = is_quoted and self._count_commands() == first + 1
         return word if shown is None or not is_known else Word(shown[3].rstrip("\n"))
-
-    @cached_property
-    def _has_functions(self) -> bool:
-        return "()" in self.whole or "function" in self.whole
 
     def _substituted(self) -> Word:
         outer, self.pending, start = self.pending, [], self.at
@@ -286,9 +287,7 @@ class WordParser(ABC):
         self.pending = outer
         if (listed := self._listed_files(first)) is not None:
             return listed
-        is_number = (
-            len(inner) < _MAX_BRACED and not self._has_functions and _NUMERIC_OUTPUT.fullmatch(inner) is not None
-        )
+        is_number = len(inner) < _MAX_BRACED and _NUMERIC_OUTPUT.fullmatch(inner) is not None
         return Word("0", Certainty.NUMBER) if is_number else Word(f"$({inner})", Certainty.UNKNOWN)
 
     def _backquoted(self) -> Word:
@@ -296,18 +295,15 @@ class WordParser(ABC):
         inner = self.text[self.at + 1 : end]
         if end < 0 or "\\" in inner:
             raise NotUnderstoodError("backquotes are nested or not closed")
-        self._nested(inner, is_script=True)
+        self._nested(inner, lambda: self.read_list(()))
         self.at = end + 1
         return Word(f"`{inner}`", Certainty.UNKNOWN)
 
-    def _nested(self, text: str, *, is_script: bool) -> None:
+    def _nested(self, text: str, read: Callable[[], object]) -> None:
         """Read another text in place: a script, or the body of a here-document."""
         outer = self.text, self.at, self.pending
         self.text, self.at, self.pending = text, 0, []
-        if is_script:
-            self.read_list(())
-        else:
-            self._check_input(self._until(""))
+        read()
         self.text, self.at, self.pending = outer
 
     def _braced(self) -> Word:
@@ -315,17 +311,14 @@ class WordParser(ABC):
         if match is None:
             raise NotUnderstoodError("an expansion of a variable is not understood")
         self.at = match.end()
-        substring = _SUBSTRING.match(self.text, self.at)
-        operator = _BRACED_OPERATOR.match(self.text, self.at)
         word = Word("0", Certainty.NUMBER) if match[1] else self._value(match[2], is_quoted=True)
-        if substring is not None:
-            self.at = substring.end()
-        elif operator is not None:
-            self.at = operator.end()
-            other = self._until("}")
-            return Word(word.text, max(word.certainty, other.certainty, Certainty.UNKNOWN, key=_ORDER.index))
-        self._expect(re.compile(r"\}"), "an expansion of a variable is not understood")
-        return word if substring is None else Word(word.text, max(word.certainty, Certainty.UNKNOWN, key=_ORDER.index))
+        operator = _SUBSTRING.match(self.text, self.at) or _BRACED_OPERATOR.match(self.text, self.at)
+        if operator is None:
+            self._expect(re.compile(r"\}"), "an expansion of a variable is not understood")
+            return word
+        self.at = operator.end()
+        other = self._until("}")
+        return Word(word.text, max(word.certainty, other.certainty, Certainty.UNKNOWN, key=_ORDER.index))
 
     def _ansi_string(self) -> Word:
         match = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL).match(self.text, self.at)
@@ -350,10 +343,6 @@ class WordParser(ABC):
             return Word("0", Certainty.NUMBER)
         is_known = not name[0].isalpha() or name in _SHOWN_VARIABLES or name in self._set_values
         return Word(f"${name}", Certainty.UNKNOWN if is_known else Certainty.INHERITED)
-
-    def _bind(self, name: str, word: Word) -> None:
-        if self._can_bind(name, [word]):
-            self._variables[name] = word
 
     def _can_bind(self, name: str, words: list[Word]) -> bool:
         """Return whether a variable surely has these values: they are known, and the text names it only once."""
@@ -397,7 +386,7 @@ class WordParser(ABC):
         bound = self._variables.get(name)
         if bound is not None:
             return self._is_number(bound)
-        return self._set_values.get(name) is True and not self._reads_variables
+        return self._set_values.get(name) is True and _SETTERS.search(self.whole) is None
 
     @cached_property
     def _set_values(self) -> dict[str, bool]:
@@ -409,10 +398,6 @@ class WordParser(ABC):
         for match in _READING.finditer(self.whole):
             found.update(dict.fromkeys(NAME.findall(match[0]), False))
         return found
-
-    @cached_property
-    def _reads_variables(self) -> bool:
-        return _SETTERS.search(self.whole) is not None
 
     @cached_property
     def _mentions(self) -> Counter[str]:
@@ -433,12 +418,12 @@ class WordParser(ABC):
             if not newlines or not self.text.startswith("\n", self.at):
                 return
             self.at += 1
-            for delimiter, is_quoted, strips in self.pending:
-                self._here_document(delimiter, is_quoted=is_quoted, strips=strips)
+            for last_line, is_quoted in self.pending:
+                self._here_document(last_line, is_quoted=is_quoted)
             self.pending = []
 
-    def _here_document(self, delimiter: str, *, is_quoted: bool, strips: bool) -> None:
-        end = re.compile((r"^\t*" if strips else "^") + delimiter + "$", re.MULTILINE).search(self.text, self.at)
+    def _here_document(self, last_line: str, *, is_quoted: bool) -> None:
+        end = re.compile(last_line, re.MULTILINE).search(self.text, self.at)
         if end is None:
             raise NotUnderstoodError("a here-document is not closed")
         body, after = self.text[self.at : end.start()], end.end()
@@ -446,16 +431,16 @@ class WordParser(ABC):
             if "\\\n" in body:
                 raise NotUnderstoodError("a line of a here-document is joined to the next")
             self.pending = []
-            self._nested(body, is_script=False)
+            self._nested(body, lambda: self._check_input(self._until("")))
         else:
             self.quoted += len(body)
         self.at = after
 
-    def _expect(self, pattern: re.Pattern[str], message: str, *, consume_newline: bool = True) -> str:
+    def _expect(self, pattern: re.Pattern[str], message: str) -> str:
         match = pattern.match(self.text, self.at)
         if match is None:
             raise NotUnderstoodError(message)
-        self.at = match.end() if consume_newline or match[0] != "\n" else self.at
+        self.at = match.end()
         return match[0]
 
     def _count(self) -> None:

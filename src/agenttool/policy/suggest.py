@@ -26,9 +26,7 @@ MAX_RULE_BYTES = 4_000
 """A longer rule is not suggested: an approver cannot read it at a glance."""
 
 
-def suggest(
-    policy: Policy, verdict: Verdict, subject: Subject, arguments: Json, actor: str | None = None
-) -> tuple[SuggestedUpdate, ...]:
+def suggest(policy: Policy, verdict: Verdict, call: CallTargets) -> tuple[SuggestedUpdate, ...]:
     """Return changes of rules, mode or workspace, smallest first; each one alone would allow the call.
 
     Nothing is suggested against the policy layer, a hook, an external vote or a question to a user, or if a rule would
@@ -43,8 +41,8 @@ def suggest(
     asks = [rule for ref in verdict.rule_refs if (rule := policy.book.get(ref)) is not None]
     if any(rule.is_policy for rule in asks) or (verdict.weight is Weight.ASK and not asks):
         return ()
-    members = smallest_rule(CallTargets(subject, arguments, policy.workspace, policy.groups.caller(actor)))
-    found = [] if members is None else [_add(members, subject, settles=[rule.ref for rule in asks])]
+    members = smallest_rule(call)
+    found = [] if members is None else [_add(members, call.subject, settles=[rule.ref for rule in asks])]
     return (*found, *_directory(verdict))
 
 

@@ -7,14 +7,17 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import permutations
 
-from agenttool.policy.fields import MatchingField, field_named, flatten_lists, pointers_in, texts_in, values_at
+from agenttool.policy.fields import MatchingField, field_named, fields_in, names_in, pointers_in, texts_in, values_at
 from agenttool.policy.paths import ResolvedPath, Workspace, resolve_path, resolve_word
-from agenttool.policy.programs import NO_FILES, list_argv, list_commands
+from agenttool.policy.program_table import program_name, program_table
+from agenttool.policy.programs import NO_FILES, WRITERS, list_argv, list_commands
 from agenttool.policy.shell import CommandLine, Subcommand
 from agenttool.policy.shell_words import Certainty, Word
 from agenttool.policy.subject import Subject
 from agenttool.policy.urls import Url, url_of
+from agenttool.policy.usage import Usage, only_shows_names
 from agenttool.records import Json
 
 MAX_WORDS = 30
@@ -27,10 +30,13 @@ MAX_PLACES = 60
 """How many paths all words may be, counted for each folder; more count as any path."""
 MAX_PIECES = 8
 """How many separators such as `=` or `:` a word may have; a word with more may be anything."""
+MAX_TEXTS = 100
+"""How many texts of a call are resolved because they may be paths of protected files; more count as any path."""
 MAX_WORD = 512
 """A longer word of a command may be any path."""
 FOLDER_CHANGES = frozenset({"cd", "chdir", "pushd", "popd"})
 """The commands of a shell that change its folder."""
+_IGNORE_FILES = frozenset({".gitignore", "exclude"})
 _HOST = re.compile(r"^(?:localhost|[^\s/@:-][^\s/@:]*[.\u3002\uff0e\uff61][^\s/@:]+)(?::\d+)?(?:/|$)", re.IGNORECASE)
 _ADDRESS = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
 _JOINTS = re.compile(r"[=@:,;]")
@@ -78,10 +84,11 @@ class CallTargets:
         if field in fields.anywhere:
             return [*texts_in(self.arguments)]
         return [
-            value
+            each
             for steps in self._places(field)
             for value in values_at(self.arguments, steps)
             if value is not None and not (value == "" and steps in fields.unset)
+            for each in fields_in(value, field)
         ]
 
     def _places(self, field: MatchingField) -> tuple[tuple[str, ...], ...]:
@@ -106,7 +113,7 @@ class CallTargets:
     @cached_property
     def paths(self) -> tuple[ResolvedPath, ...]:
         """The resolved path arguments."""
-        values = flatten_lists(self._values(MatchingField.PATH))
+        values = self._values(MatchingField.PATH)
         return tuple(
             resolve_path(value, self.workspace) if isinstance(value, str) else ResolvedPath(text=str(value))
             for value in values
@@ -115,13 +122,13 @@ class CallTargets:
     @cached_property
     def urls(self) -> tuple[Url, ...]:
         """The parsed URL arguments."""
-        values = flatten_lists(self._values(MatchingField.URL))
+        values = self._values(MatchingField.URL)
         return tuple(url_of(value) if isinstance(value, str) else Url(text=str(value)) for value in values)
 
     @cached_property
     def resources(self) -> tuple[str | None, ...]:
         """The resource arguments; None for one that is not text."""
-        values = flatten_lists(self._values(MatchingField.RESOURCE))
+        values = self._values(MatchingField.RESOURCE)
         return tuple(value if isinstance(value, str) else None for value in values)
 
     @cached_property
@@ -142,6 +149,10 @@ class CallTargets:
         return tuple(dict.fromkeys(subcommand for line in self.lines for subcommand in line.subcommands))
 
     @property
+    def _usages(self) -> list[Usage]:
+        return [each.usage for each in self.subcommands if each.usage is not None]
+
+    @property
     def doubt(self) -> str | None:
         """Why a command line is not understood, so that it may run more than is listed; None if it is understood."""
         return next((line.doubt for line in self.lines if line.doubt is not None), None)
@@ -149,10 +160,15 @@ class CallTargets:
     @cached_property
     def _bases(self) -> tuple[str, ...] | None:
         """The directories of relative words; None if a command changes to an unknown directory."""
-        at = self.workspace.starts
+        at, stack = self.workspace.starts, list[tuple[str, ...]]()
         found = dict.fromkeys((*(place.text for place in self.paths if place.candidates), *at))
         for subcommand in (each for line in self.lines for each in line.subcommands):
             if subcommand.name in FOLDER_CHANGES:
+                if subcommand.name == "popd" and len(subcommand.words) == 1 and stack:
+                    at = stack.pop()  # the directory before the last `pushd`
+                    continue
+                if subcommand.name == "pushd":
+                    stack.append(at)
                 targets = [word for word in subcommand.words[1:] if not word.text.startswith("-")]
                 to = targets[0].text if len(targets) == 1 and targets[0].is_plain else None
                 if not at or to is None or to.count("/") > MAX_STEPS:
@@ -185,20 +201,73 @@ class CallTargets:
         """The paths that commands may write, for a deny or an ask about writes."""
         return self._resolved(word for subcommand in self.subcommands for word in _written_words(subcommand))
 
-    def _resolved(self, found: Iterable[Word]) -> tuple[ResolvedPath, ...]:
+    def _resolved(
+        self, found: Iterable[Word], hidden: tuple[ResolvedPath, ...] | None = None
+    ) -> tuple[ResolvedPath, ...]:
+        """Return the paths of some words; `hidden` stands for commands that are not listed."""
         if not self.lines:
             return ()
         words = dict.fromkeys(found)
-        hidden = (ResolvedPath(text="a command that cannot be known"),) if self.doubt is not None else ()
+        if hidden is None:
+            hidden = (ResolvedPath(text="a command that cannot be known"),) if self.doubt is not None else ()
         if len(words) > MAX_WORDS or len(words) * len(self._bases or ()) > MAX_PLACES:
             return (ResolvedPath(text="one of very many words"),)
         return (*(place for word in words for place in self.word_places(word)), *hidden)
 
+    def protected_path(self, *, is_read_only: bool) -> ResolvedPath | None:
+        """Return a path of the call that may be a protected file; None if no argument reaches one.
+
+        A tool that may write can change everything below a folder.
+        """
+        paths = self.paths if is_read_only else tuple(each.tree for each in self.paths)
+        passed = (word for usage in self._usages for word in usage.passed)
+        words = (
+            *(word for each in self.subcommands for word in _used_words(each)),
+            *(word for word in passed if not word.is_plain or self.workspace.may_protect(word.text)),
+        )
+        trees = (word for each in self.subcommands for word in _whole_folders(each))
+        places = (
+            *paths,
+            *self._paths_in_texts(is_read_only=is_read_only),
+            *self._resolved(words, hidden=()),
+            *(each.tree for each in self._resolved(trees, hidden=())),
+        )
+        return next(filter(self.workspace.protects, places), None) or self._added_to_git()
+
+    def _added_to_git(self) -> ResolvedPath | None:
+        """Return a folder with a protected file that a command adds to a repository; None if git ignores them all.
+
+        A call that may also change an ignore file counts as one that adds them.
+        """
+        added = self._resolved((word for usage in self._usages for word in usage.adds), hidden=())
+        if not added or self.workspace.addable is None:
+            return None
+        changes = [each for place in self.possible_writes for each in place.folded_candidates or ((),)]
+        is_stable = all(each and each[-1] not in _IGNORE_FILES and isinstance(each[-1], str) for each in changes)
+        patterns = self.workspace.addable() if is_stable else None
+        return next((each for each in added if self.workspace.protects(each.tree, patterns)), None)
+
+    def _paths_in_texts(self, *, is_read_only: bool) -> Iterator[ResolvedPath]:
+        """Yield the paths that the texts and member names of the arguments may be.
+
+        If the tool may write, a folder counts with everything in it; texts of a tool that runs commands do not.
+        """
+        workspace = self.workspace
+        found = {each.strip(): False for each in names_in(self.arguments) if workspace.may_protect(each)}
+        is_tree = not is_read_only and not self.subject.fields.has_commands
+        found |= {each.strip(): is_tree for each in texts_in(self.arguments) if workspace.may_protect(each)}
+        if len(found) > MAX_TEXTS:
+            yield ResolvedPath(text="one of very many texts")
+            return
+        for text, has_all in found.items():
+            path = resolve_path(text, workspace)
+            if path.candidates:
+                yield path.tree if has_all else path
+
     @cached_property
     def listed_paths(self) -> tuple[ResolvedPath, ...]:
         """The wildcards of commands that only show names, sizes or counts, for a deny."""
-        usages = [each.usage for each in self.subcommands if each.usage is not None]
-        words = [word for usage in usages for word in usage.looks if not word.is_plain]
+        words = [word for usage in self._usages for word in usage.looks if not word.is_plain]
         return tuple(place for word in words[:MAX_WORDS] for place in self.word_places(word))
 
     @cached_property
@@ -260,7 +329,7 @@ def _arguments(subcommand: Subcommand, first: int = 1) -> Iterator[Word]:
 
 def path_words(subcommand: Subcommand) -> Iterator[Word]:
     """Return what may be a path in a command: its arguments, what is joined to its options, its redirections."""
-    yield from (*subcommand.reads, *subcommand.writes)
+    yield from (*subcommand.reads, *subcommand.writes, *_link_targets(subcommand))
     if subcommand.usage is not None:
         exact = [word for word in subcommand.usage.looks if word.is_plain]
         yield from (*subcommand.usage.reads, *subcommand.usage.writes, *exact)
@@ -274,6 +343,47 @@ def path_words(subcommand: Subcommand) -> Iterator[Word]:
         elif word.certainty is not Certainty.NUMBER:
             names = [each for each in _pieces(word.text) if not each.startswith("-")]
             yield from (Word(each, word.certainty) for each in names)
+
+
+def _link_targets(subcommand: Subcommand) -> Iterator[Word]:
+    """Yield the targets of relative links that `ln` may create, from the folder of the link."""
+    if program_name(subcommand.name or "") != "ln":
+        return
+    parts = (Word(each, word.certainty) for word in subcommand.words[1:] for each in _pieces(word.text))
+    names = [each for each in parts if not each.text.startswith("-")]
+    for target, link in permutations(names, 2):
+        certainty = max(target.certainty, link.certainty, key=list(Certainty).index)
+        if not target.text.startswith(("/", "~")):
+            folder, slash, _ = link.text.rpartition("/")
+            yield from (Word(f"{each}/{target.text}", certainty) for each in (link.text, *([folder] if slash else ())))
+
+
+def _used_words(subcommand: Subcommand) -> Iterator[Word]:
+    """Yield the files that a command may read or write.
+
+    A program that may run others could use any file, so its unknown words do not count.
+    """
+    usage, program = subcommand.usage, program_name(subcommand.name or "")
+    words: Iterable[Word] = ()
+    if usage is not None:
+        words = (*usage.reads, *usage.writes, *_link_targets(subcommand))
+    elif program in WRITERS or not only_shows_names(program):
+        words = path_words(subcommand)
+    for word in (*subcommand.reads, *subcommand.writes, *words):
+        if subcommand.opaque is None or not word.is_unknown:
+            yield word
+
+
+def _whole_folders(subcommand: Subcommand) -> Iterator[Word]:
+    """Yield the folders whose whole content a command may read, move or delete."""
+    name, texts = program_name(subcommand.name or ""), {word.text for word in subcommand.words[1:]}
+    if subcommand.usage is not None:
+        yield from (*subcommand.usage.trees, *_link_targets(subcommand))
+    elif name in WRITERS or name in ("find", "git"):
+        yield from (word for word in path_words(subcommand) if subcommand.opaque is None or not word.is_unknown)
+        starts_here = name == "find" and any(word.text.startswith("-") for word in subcommand.words[1:2])
+        if starts_here or any(each[0] == name and texts.issuperset(each[1:]) for each in program_table().sweeping):
+            yield Word(".")
 
 
 def _written_words(subcommand: Subcommand) -> Iterator[Word]:

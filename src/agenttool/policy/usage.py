@@ -19,14 +19,13 @@ from agenttool.policy.find_command import (
     find_arguments,
 )
 from agenttool.policy.paths import SOURCE_FILES
-from agenttool.policy.program_table import ProgramOption, ProgramSignature, program_table
+from agenttool.policy.program_table import ProgramOption, ProgramSignature, program_name, program_table
 from agenttool.policy.scripts import SCRIPT_CHECKS
 from agenttool.policy.shell_words import Certainty, Word
 
 MAX_ARGUMENTS = 100
 """A command with more arguments has no usage."""
 
-_SYSTEM_DIRECTORIES = ("/bin/", "/usr/bin/")
 _ASKS_FOR_HELP = frozenset({"--version", "--help", "-version", "-V"})
 _PROGRAM = re.compile(r"[A-Za-z][\w.+-]*")
 _STREAMS = frozenset({"-", "/dev/fd/63", "/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"})
@@ -38,7 +37,9 @@ _ANY_VALUE = frozenset({"text", "number", "pair", "pattern"})
 """The kinds of values that may be computed."""
 _COMMON_FILES = re.compile(r"\*\.(?:(\w+)|\{([\w,]+)\})")
 _DATA_FILES = frozenset({"cfg", "csv", "json", "lock", "log", "sh", "sql", "toml", "txt", "xml", "yaml", "yml"})
-_SECRET_WORDS = re.compile(r"(?i)passw|secret|token|[-_ ]key|key[=:]|credential|private|bearer|aws_|begin")
+_SECRET_WORDS = re.compile(
+    r"(?i)passw|secret|token|database_url|_dsn\b|\bkeys?\b|[-_ ]key|apikey|key[=:]|credential|private|bearer|aws_|begin"
+)
 _VAGUE = re.compile(r"\[[^\]]*\]|\\.|\(|\)[*?{]|\w[*?{]")
 _LITERAL = re.compile(r"\w{3}")
 _DELETES_ALL = re.compile(r"\s*(?:[01]\s*,\s*\$|[01]~1)?\s*d\s*;?\s*")
@@ -46,7 +47,11 @@ _BACKUPS = frozenset({".bak", ".backup", ".old", ".orig", "~"})
 """Endings that no tool reads."""
 _TAKE_OPTION_FILES = frozenset({"build", "edit"})
 """The kinds of programs that may read options from a file: `@file`."""
-_PACKED = re.compile(r"[-._](?:gz|z|Z)$|(?<=\.t)[ag]z$")
+_READ_ROLES = frozenset({"read", "run", "source", "linked", "packed"})
+_WRITE_ROLES = frozenset({"linked", "passed", "write", "file", "dest"})
+"""The roles of words that name written files; a later write to a link changes the file that it leads to."""
+_PACKED = re.compile(r"[-._](?:gz|z|Z)$")
+_PACKED_TAR = re.compile(r"(?<=\.)t[ag]z$")
 _PATH_MARKS = re.compile(r"[/~]|^\.")
 
 
@@ -61,6 +66,9 @@ class Usage:
         looks: the files of which it only shows names, sizes or counts.
         lists: the files whose names it may print, if it searches for files.
         runs: the scripts among the files that it reads.
+        trees: the folders that it moves or links to, with everything in them.
+        adds: the files and folders that it adds to a repository, except for what git ignores.
+        passed: what the project's own program gets, which may be names of files.
     """
 
     kind: str
@@ -69,6 +77,9 @@ class Usage:
     looks: tuple[Word, ...] = ()
     lists: tuple[Word, ...] = ()
     runs: tuple[Word, ...] = ()
+    trees: tuple[Word, ...] = ()
+    adds: tuple[Word, ...] = ()
+    passed: tuple[Word, ...] = ()
 
 
 @dataclass(slots=True)
@@ -113,6 +124,13 @@ def usage_of(words: tuple[Word, ...]) -> Usage | None:
         return None
 
 
+def only_shows_names(program: str) -> bool:
+    """Return whether a program shows no more of its operands than names, sizes or counts, as `ls` does."""
+    kinds = program_table().value_kinds
+    operands = {kind.rstrip("*+") for each in program_table().signatures(program) for kind in each.operands}
+    return "look" in {kinds[each][0] for each in operands} <= {"look", "text"}
+
+
 def why_unknown(words: tuple[Word, ...]) -> str:
     """Return which part of a command is not known to be harmless."""
     name = words[0].text
@@ -135,8 +153,7 @@ def _known_usage(words: tuple[Word, ...]) -> Usage:
     name = words[0].text
     if _is_help(words) and _PROGRAM.fullmatch(name):
         return Usage("read")
-    for directory in _SYSTEM_DIRECTORIES:
-        name = name.removeprefix(directory)
+    name = program_name(name)
     words = (Word(name), *words[1:])
     return _usage_by_path(words) if "/" in name else _usage_by_name(words)
 
@@ -204,7 +221,9 @@ def _usage_by_table(words: tuple[Word, ...]) -> Usage:
         signatures = table.signatures(" ".join(texts[:count]))
         if signatures:
             found = _usage_by_signatures(signatures, words[ends[count - 1] :])
-            return replace(found, reads=(*before.reads, *found.reads))
+            given = tuple(before.reads)
+            trees, adds = (each and (*given, *each) for each in (found.trees, found.adds))
+            return replace(found, reads=(*given, *found.reads), trees=trees, adds=adds)
     raise _NotKnownError(f"the arguments {' '.join(word.text for word in words[1:3])[:80]!r}")
 
 
@@ -227,47 +246,40 @@ def _read_arguments(signature: ProgramSignature, words: tuple[Word, ...]) -> Usa
         if words and words[0].text.startswith("-v"):
             raise _NotKnownError
         return Usage(signature.kind)
-    reading, at = _ReadArguments(), 0
-    while at < len(words):
-        word = words[at]
-        if _begins_rest(signature, word, len(reading.operands)):
-            reading.rest += words[at + (word.text == "--") :]
-            break
-        if word.text == "--" and word.is_plain and "%nodash" not in signature.flags:
-            _take_after_dashes(signature, words[at + 1 :], reading)
-            break
-        if word.text.startswith("-") and word.text != "-":
-            at += _take_option(signature, words, at, reading)
-        else:
-            # A word that is computed could be an option.
-            reading.operands.append(word)
-            at += 1
-    _check_given(signature, words, reading)
-    return _usage_by_operands(signature, reading)
-
-
-def _check_given(signature: ProgramSignature, words: tuple[Word, ...], reading: _ReadArguments) -> None:
-    """Check that the operands are known, and that none is a file with more arguments."""
+    reading = _ReadArguments(marks={"~", ">"} & {flag[1:] for flag in signature.flags})
+    _take_words(signature, words, reading)
     if any(word.is_unknown for word in (*reading.operands, *reading.rest)):
         raise _NotKnownError
     given = words[: len(words) - len(reading.rest)]
     options = next((word.text for word in given if word.text.startswith("@")), None)
     if options is not None and signature.kind in _TAKE_OPTION_FILES and "%at" not in signature.flags:
         raise _NotKnownError(f"the argument {options[:80]!r}, which may be a file with options")
+    return _usage_by_operands(signature, reading)
 
 
-def _take_after_dashes(signature: ProgramSignature, words: tuple[Word, ...], reading: _ReadArguments) -> None:
-    """Read the words after `--`: operands, or what a runner passes to a tool of the project."""
-    if "--+" not in signature.flags:
-        reading.operands += words
-        return
-    passed, at = program_table().passed, 0
+def _take_words(signature: ProgramSignature, words: tuple[Word, ...], reading: _ReadArguments) -> None:
+    """Read the options and the operands, and what a runner passes to a tool of the project."""
+    passed, at = None, 0
     while at < len(words):
-        if words[at].text.startswith("-"):
-            at += _take_option(passed, words, at, reading)
-        else:
-            _take_word("passed", words[at], reading)
+        word = words[at]
+        if passed is None and _begins_rest(signature, word, len(reading.operands)):
+            reading.rest += words[at + (word.text == "--") :]
+            break
+        if passed is None and word.text == "--" and word.is_plain and "%nodash" not in signature.flags:
             at += 1
+            if "--+" not in signature.flags:
+                reading.operands += words[at:]
+                break
+            passed = program_table().passed  # a tool of the project gets the words that follow
+        elif word.text.startswith("-") and word.text != "-":
+            at += _take_option(passed or signature, words, at, reading)
+        else:
+            # A word that is computed could be an option.
+            at += 1
+            if passed is None:
+                reading.operands.append(word)
+            else:
+                _take_word("passed", word, reading)
 
 
 def _begins_rest(signature: ProgramSignature, word: Word, count: int) -> bool:
@@ -281,6 +293,7 @@ def _take_option(signature: ProgramSignature, words: tuple[Word, ...], at: int, 
     """Read one word with options and their values, and return how many words it takes."""
     word = words[at]
     if re.fullmatch(r"-\d+", word.text) and "-#" in signature.options:
+        reading.marks.add(signature.options["-#"].mark)
         return 1
     name, joint, value = word.text.partition("=")
     if name.startswith("--") or "%words" in signature.flags:
@@ -345,25 +358,25 @@ def _overwrites_many(role: str, target: Word, sources: list[Word]) -> bool:
 def _note_word(role: str, word: Word, reading: _ReadArguments) -> None:
     """Record a word under its role, and the files that it stands for."""
     reading.by_role[role].append(word)
+    if role == "read" and word.text.startswith("@"):
+        raise _NotKnownError(f"the argument {word.text[:80]!r}, which may be a file with options")
+    if role in _READ_ROLES:
+        reading.reads.append(word)
+    if role in _WRITE_ROLES:
+        reading.writes.append(word)
     match role:
-        case "read" | "run" | "source":
-            reading.reads.append(word)
-        case "linked":
-            reading.reads.append(word)
-            reading.writes.append(word)  # What is written to the link later changes this file.
         case "rev":
             texts = dict.fromkeys((word.text, *word.text.split(":")))
             reading.reads += [_pathspec(Word(each, word.certainty)) for each in texts if each]
         case "passed":
-            reading.reads += _path_parts(word)
-            reading.writes.append(word)
+            reading.reads += filter(_has_path_marks, _argument_parts(word))
         case "prefix":
             reading.writes.append(Word(f"{word.text}??", Certainty.EXPANDS))
         case "packed":
-            reading.reads.append(word)
-            reading.writes.append(Word(_PACKED.sub(_unpacked_ending, word.text), word.certainty))
+            unpacked = _PACKED.sub("", _PACKED_TAR.sub("tar", word.text))
+            reading.writes.append(Word(unpacked, word.certainty))
         case "write" | "file" | "dest":
-            reading.writes += [word, *(_below(word, each) for each in reading.sources)]
+            reading.writes += [_below(word, each) for each in reading.sources]
         case _:
             pass
 
@@ -374,10 +387,6 @@ def _pathspec(word: Word) -> Word:
     if not word.is_plain or not set("*?[") & set(name) or name in ("*", "**") or _is_common(name):
         return word
     return files_below(Word(folder or "."), name)
-
-
-def _unpacked_ending(match: re.Match[str]) -> str:
-    return "" if match[0][0] in "-._" else "ar"
 
 
 def _below(folder: Word, source: Word) -> Word:
@@ -401,11 +410,16 @@ def _usage_by_operands(signature: ProgramSignature, reading: _ReadArguments) -> 
         raise _NotKnownError("too few arguments")
     for kind, word in zip(kinds, operands, strict=False):
         _take_word(kind.rstrip("+"), word, reading)
+    operand_files = [*reading.by_role["read"], *reading.by_role["rev"]] if reading.by_role["pattern"] else []
     lists, searched = _searched(reading)
-    reading.reads += [*searched, *(part for each in reading.rest for part in _path_parts(each))]
+    passed = [part for each in reading.rest for part in _argument_parts(each)]
+    reading.reads += [*searched, *filter(_has_path_marks, passed)]
     # What is moved is gone from where it was.
     moved = reading.sources if signature.kind != "edit" else []
     looks = reading.by_role["look"]
+    folders = operand_files or [Word(".")]
+    trees = [*moved, *reading.by_role["linked"], *(folders if ">" in reading.marks else [])]
+    adds = [*(reading.reads if "%+" in signature.flags else []), *([Word(".")] if "+" in reading.marks else [])]
     changed = [*reading.reads, *looks] if "^" in reading.marks else moved
     if "^" in reading.marks and any(_DELETES_ALL.fullmatch(word.text) for word in reading.by_role["sed"]):
         raise _NotKnownError("a script that deletes all lines")
@@ -413,7 +427,8 @@ def _usage_by_operands(signature: ProgramSignature, reading: _ReadArguments) -> 
     backups = [Word(word.text + suffix.text, word.certainty) for suffix in suffixes for word in changed]
     written = (*reading.writes, *changed, *backups)
     kind = "edit" if signature.kind == "read" and written else signature.kind
-    return Usage(kind, tuple(reading.reads), written, tuple(looks), tuple(lists), tuple(reading.by_role["run"]))
+    runs = reading.by_role["run"]
+    return Usage(kind, *map(tuple, (reading.reads, written, looks, lists, runs, trees, adds, passed)))
 
 
 def _searched(reading: _ReadArguments) -> tuple[list[Word], list[Word]]:
@@ -425,6 +440,7 @@ def _searched(reading: _ReadArguments) -> tuple[list[Word], list[Word]]:
     is_vague = not all(map(_is_specific, patterns)) or "/" in reading.marks
     if is_vague or not (patterns or "!" in reading.marks):
         return lists, lists if filters or "~" in reading.marks else []
+    reading.marks -= {">"}
     if patterns:
         reading.reads = [_without_wildcard(word) for word in reading.reads]
     rare = [word.text for word in filters if not _is_common(word.text)]
@@ -452,11 +468,15 @@ def _is_specific(pattern: Word) -> bool:
     return pattern.is_plain and not is_secret and all(map(_LITERAL.search, parts))
 
 
-def _path_parts(word: Word) -> list[Word]:
-    """Return what may be a path in an argument of the project's own program."""
+def _argument_parts(word: Word) -> list[Word]:
+    """Return what may be the name of a file in an argument of the project's own program."""
     joined = word.text[2:] if re.match(r"-[^-]", word.text) else word.text.removeprefix("@")
     parts = dict.fromkeys((word.text, joined, word.text.partition("=")[2]))
-    return [Word(each, word.certainty) for each in parts if each and _PATH_MARKS.search(each)]
+    return [Word(each, word.certainty) for each in parts if each]
+
+
+def _has_path_marks(word: Word) -> bool:
+    return _PATH_MARKS.search(word.text) is not None
 
 
 def _tar_words(words: tuple[Word, ...]) -> tuple[Word, ...]:
@@ -473,15 +493,6 @@ def _tar_words(words: tuple[Word, ...]) -> tuple[Word, ...]:
 
 _FILTERS = frozenset({"grep", "head", "sort", "tail", "uniq"})
 _FILTER_OPTIONS = re.compile(r"-[viEFwxPnur]*|-\d+")
-_LISTING_OPTIONS = {
-    "find": re.compile(""),
-    "ls": re.compile(r"-[1trd]+"),
-    "git ls-files": re.compile(r"-[cdmz]+|--cached|--modified|--exclude-standard|--"),
-    "git diff": re.compile(r"-z|--name-only|--cached|--staged|--diff-filter=\w+|--"),
-    "grep": re.compile(r"-[rRlinwEFZ]+|--files-with-matches|--(?:include|exclude|exclude-dir)=.*|-e"),
-    "rg": re.compile(r"-[linwF0]+|--files-with-matches|--files|-t|--type"),
-}
-"""The programs that print names of files if they get only these options."""
 _ALWAYS_LIST = frozenset({"find", "ls", "git ls-files"})
 _LISTS_FILES = frozenset(
     {"-l", "-rl", "-lr", "-ril", "-rli", "-rln", "-rIl", "-il", "-li", "--files-with-matches", "--files", "--name-only"}
@@ -499,7 +510,7 @@ def found_words(words: tuple[Word, ...]) -> tuple[Word, ...]:
     """Return words for the names of files that a command prints; `ANY_TEXT` if it may print other text."""
     usage = usage_of(words)
     name = " ".join(word.text for word in words[: 2 if words[:1] == (Word("git"),) else 1])
-    options, texts = _LISTING_OPTIONS.get(name), {word.text for word in words}
+    options, texts = program_table().listing_options.get(name), {word.text for word in words}
     if usage is None or options is None or texts & _NO_NAMES or not (name in _ALWAYS_LIST or texts & _LISTS_FILES):
         return (ANY_TEXT,)
     if name != "find" and not _has_only(options, words[1:]):

@@ -1,9 +1,10 @@
 """Votes and verdicts about a call, and the records of a verdict."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
+from agenttool.codec import Lazy
 from agenttool.policy.rules import AUTHORITY, Rule
 from agenttool.records import (
     Behavior,
@@ -21,6 +22,7 @@ from agenttool.records import (
     ToolError,
     ToolKind,
 )
+from agenttool.records import replace as replace_record
 
 
 class Weight(IntEnum):
@@ -102,6 +104,11 @@ class Verdict:
         return _STRICTNESS.index(self.behavior) < _STRICTNESS.index(other.behavior)
 
 
+SuggestedUpdates: TypeAlias = Lazy[tuple[SuggestedUpdate, ...]]
+"""Changes that would allow a call; they are computed when they are first read."""
+NO_UPDATES = SuggestedUpdates(tuple)
+
+
 def decision_record(
     verdict: Verdict,
     *,
@@ -109,7 +116,7 @@ def decision_record(
     invocation_id: InvocationId,
     decided_at: Timestamp,
     input_digest: Digest | None = None,
-    suggested_updates: tuple[SuggestedUpdate, ...] = (),
+    suggestions: SuggestedUpdates = NO_UPDATES,
 ) -> PermissionDecision:
     """Return the decision record of a verdict."""
     return PermissionDecision(
@@ -121,13 +128,17 @@ def decision_record(
         reason=verdict.reason,
         rule_refs=verdict.rule_refs or None,
         policy_refs=verdict.policy_refs or None,
-        suggested_updates=suggested_updates or None,
+        suggested_updates=suggestions.value or None,
         pending_classifier_check=verdict.pending_classifier_check,
         blocked_path=verdict.blocked_path,
         input_digest=input_digest,
         decided_at=decided_at,
         expires_at=verdict.expires_at,
     )
+
+
+REMEDIES = "remedies"
+"""The detail of a decision that has the text of `remedy_lines`."""
 
 
 class Remedy(NamedTuple):
@@ -173,22 +184,30 @@ def in_settings(file: str, *, is_switched_off: bool | None) -> tuple[Remedy, ...
     return DECLARE_HARMLESS, allow, Remedy(Weight.ASK, table, f"in {file}: the call waits for `agenttool approvals`")
 
 
-def refusal(
-    verdict: Verdict, tool_name: str, kind: ToolKind = ToolKind.FUNCTION, remedies: tuple[Remedy, ...] = IN_PROGRAM
-) -> ToolError:
-    """Return the error that a denied call ends with (AT-ERR-14); it names what would change an unasked question."""
-    message = verdict.reason.message
-    if verdict.weight is not Weight.DENY:
-        left_out = _DECLARE if kind in _DECLARED_ELSEWHERE else None
-        lines = [f"{message}. One of these changes that:"]
-        for each in remedies:
-            if verdict.weight >= each.weight and each.text != left_out:
-                first, *others = each.text.replace("%s", tool_name).split("\n")
-                lines += [f"  {first:<52}  # {each.reason}", *(f"  {line}" for line in others)]
-        message = "\n".join(lines)
+def with_note(verdict: Verdict, note: str) -> Verdict:
+    """Return a verdict whose reason also contains a note."""
+    return replace(verdict, reason=replace_record(verdict.reason, message=f"{verdict.reason.message}; {note}"))
+
+
+def remedy_lines(weight: Weight, tool_name: str, kind: ToolKind | None, remedies: tuple[Remedy, ...]) -> str:
+    """Return what the developer can write so that calls to a tool need no approver, or have one."""
+    left_out = _DECLARE if kind in _DECLARED_ELSEWHERE else None
+    lines: list[str] = []
+    for each in remedies:
+        if weight >= each.weight and each.text != left_out:
+            first, *others = each.text.replace("%s", tool_name).split("\n")
+            lines += [f"{first:<52}  # {each.reason}", *others]
+    return "\n".join(lines)
+
+
+def refusal(verdict: Verdict) -> ToolError:
+    """Return the error that a denied call ends with (AT-ERR-14).
+
+    The model reads it, so it has no remedy that the model could apply itself: that is in the decision, for developers.
+    """
     return ToolError(
         error_class=verdict.error_class or ErrorClass.PERMISSION_DENIED,
         error_code=verdict.reason.rule_ref,
-        message=message,
+        message=verdict.reason.message,
         policy_refs=verdict.policy_refs or None,
     )

@@ -466,6 +466,20 @@ def _mandatory_votes(inputs: DecisionInput) -> Iterator[Vote]:
         yield _own_vote(Weight.DENY, "mode", ReasonType.MODE, why)
     if needs_user:
         yield from _required_approval(inputs, Weight.ASK)
+    yield from _protection(inputs)
+
+
+def _protection(inputs: DecisionInput) -> Iterator[Vote]:
+    """Return the vote for a call that may read or write the runtime's own files."""
+    call = inputs.call
+    if call is None or not call.workspace.protected:
+        return
+    found = call.protected_path(is_read_only=inputs.facts.is_read_only and not inputs.facts.is_destructive)
+    if found is not None:
+        path = None if inputs.subject.sensitive or not found.candidates else found.text
+        what = "a path of the call" if path is None else repr(path)
+        message = f"{what} may reach the store, the settings or the keys of agenttool; each such call needs an approval"
+        yield replace(_own_vote(Weight.ASK, "safety", ReasonType.SAFETY_CHECK, message), blocked_path=path)
 
 
 def _required_approval(inputs: DecisionInput, weight: Weight) -> Iterator[Vote]:

@@ -6,6 +6,7 @@ sent, because the result may arrive before the acknowledgement. While it waits i
 
 from collections.abc import Awaitable
 from enum import Enum
+from functools import lru_cache
 from hashlib import sha256
 from typing import Final, Protocol
 
@@ -51,7 +52,12 @@ class Thread(Part, frozen=True, kw_only=True):
     @classmethod
     def of_caller(cls, subject: str, name: str | None = None) -> "Thread":
         """Return a conversation that only one caller can name. It is the same one in later processes."""
-        return cls(thread_id=f"thr_{sha256(json_bytes([subject, name])).hexdigest()[:32]}")
+        return _thread_of_caller(subject, name)
+
+
+@lru_cache(1024)
+def _thread_of_caller(subject: str, name: str | None) -> Thread:
+    return Thread(thread_id=f"thr_{sha256(json_bytes([subject, name])).hexdigest()[:32]}")
 
 
 class PromptKind(ClosedEnum):

@@ -18,9 +18,13 @@ from agenttool.records import (
     Digest,
     EventType,
     FunctionMapping,
+    InputMutation,
+    InputStage,
     InvocationId,
     Json,
     JsonObject,
+    MutationId,
+    MutationSource,
     Part,
     PermissionDecision,
     Record,
@@ -28,6 +32,7 @@ from agenttool.records import (
     SchedulingFacts,
     Timestamp,
     ToolResult,
+    input_ref,
     replace,
 )
 
@@ -119,21 +124,42 @@ class CallRequest(Evidence, frozen=True):
         return {**given, "model_input": shown(self.model_input, self.redactor)}
 
 
-class InputChange(Protocol):
-    """What a launched call needs of the evidence that its input was changed before it was judged."""
+class InputNoted(Evidence, frozen=True):
+    """One of the later inputs, and who changed it; without a source it is unchanged."""
 
-    @property
-    def value(self) -> bytes:
-        """The changed input."""
-        ...
+    stages: tuple[InputStage, ...]
+    value: bytes
+    redactor: Redacts | None = None
+    source_type: MutationSource | None = None
+    source_ref: str | None = None
+    from_stage: InputStage | None = None
+    changed_fields: tuple[str, ...] = ()
+    reason: str | None = None
+    mutation_id: MutationId | None = None
 
     def contributes(self) -> Mapping[str, object]:
-        """Return the fields of the invocation that it sets."""
-        ...
+        """Return the input under each of its stages."""
+        fields: dict[str, object] = {stage.value: shown(self.value, self.redactor) for stage in self.stages}
+        return fields if self.mutation_id is None else {**fields, "input_mutation_refs": (self.mutation_id,)}
 
     def records(self, fact: Fact) -> tuple[Record, ...]:
-        """Return the mutation."""
-        ...
+        """Return the change, if it is one."""
+        invocation_id = fact.invocation_id
+        if self.mutation_id is None or self.source_type is None or self.from_stage is None or invocation_id is None:
+            return ()
+        return (
+            InputMutation(
+                mutation_id=self.mutation_id,
+                invocation_id=invocation_id,
+                source_type=self.source_type,
+                source_ref=self.source_ref,
+                from_input_ref=input_ref(invocation_id, self.from_stage),
+                to_input_ref=input_ref(invocation_id, self.stages[0]),
+                changed_fields=self.changed_fields,
+                reason=self.reason,
+                created_at=timestamp(fact.at_ns),
+            ),
+        )
 
 
 class SharedDecision(Part, frozen=True, array_like=True, omit_defaults=False):
@@ -154,7 +180,7 @@ class CallLaunched(Evidence, frozen=True):
     request: CallRequest
     shared: SharedDecision
     invocation_id: InvocationId
-    change: InputChange | None
+    change: InputNoted | None
     salt: bytes
 
     @property

@@ -2,6 +2,7 @@
 
 from asyncio import Future
 from collections.abc import Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from agenttool.errors import ToolFailure
@@ -66,6 +67,10 @@ class Job(Protocol):
         """The final input, as a copy: changing it changes no record."""
         ...
 
+    def converted(self) -> dict[str, object] | None:
+        """Return what the tool's `convert` returned for the final input, once: code may change its arguments."""
+        ...
+
     @property
     def thread(self) -> Thread:
         """The conversation that the call is made in."""
@@ -124,6 +129,14 @@ class Job(Protocol):
 
     def call_and_wait(self, name: str, arguments: JsonObject) -> ToolResult:
         """Call another tool from a worker thread, and block until it has ended."""
+        ...
+
+    def outside(self, *, is_last: bool = False) -> AbstractAsyncContextManager[None]:
+        """Return a context in which the tool only waits for a person, a client or a remote side.
+
+        The call then holds no turn, lock or slot, and delays no other call. It acquires them again at the end, unless
+        nothing of the tool runs here after its last wait.
+        """
         ...
 
     @property

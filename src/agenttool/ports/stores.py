@@ -67,7 +67,7 @@ class Head(Part, frozen=True, kw_only=True):
     hash: str
 
 
-class JournalFlaw(Part, frozen=True, kw_only=True):
+class JournalFlaw(Part, frozen=True):
     """A difference at a position of the log between what is expected and what is found."""
 
     position: int
@@ -221,11 +221,18 @@ class OpenCalls(Protocol):
         ...
 
     async def reserve(
-        self, key: str, invocation_id: InvocationId, *, request: bytes = b"", now: Moment
+        self,
+        key: str,
+        invocation_id: InvocationId,
+        *,
+        request: bytes = b"",
+        now: Moment,
+        instead_of: InvocationId | None = None,
     ) -> Reservation | None:
         """Reserve a key for a call, in all processes; return the earlier reservation if there is one.
 
-        The key of a process that died before the log had a fact of its call can be reserved again.
+        The key of a process that died before the log had a fact of its call can be reserved again, as can that of the
+        call `instead_of`.
         """
         ...
 
@@ -277,6 +284,10 @@ class RecoverableCalls(OpenCalls, Protocol):
 
         Nothing more is written about those: it would contradict what their new owners write.
         """
+        ...
+
+    async def processes(self, now: Moment) -> Collection[str]:
+        """Return the owners with a lease."""
         ...
 
     async def due(self, *, now: Moment, after: InvocationId | None = None, limit: int) -> Sequence[OpenCall]:
@@ -366,6 +377,16 @@ class DocumentStore(Protocol):
         """Write a document only if the present one equals `before`; return whether it did.
 
         Documents `beside` it, by kind and key, are written in the same transaction; None deletes one.
+
+        Raises:
+            StoreError: it could not be stored.
+        """
+        ...
+
+    async def withdraw(self, kind: str, key: str, *, before: bytes, after: bytes | None) -> bool:
+        """Write the last version of a document, as `swap` does, or delete it.
+
+        An older copy of the store that is restored does not bring another version back.
 
         Raises:
             StoreError: it could not be stored.

@@ -33,6 +33,9 @@ from agenttool.records import (
 FillDefaults = Callable[[Json, list[str]], Json]
 """Returns a value with the defaults that its objects leave out, and adds their pointers to a list."""
 
+Convert = Callable[[JsonObject], dict[str, object]]
+"""Returns the arguments that a tool's code gets for an input; raises `ToolFailure` if its types reject the input."""
+
 Check = Callable[[JsonObject], None]
 """Checks an input and raises `ToolFailure` if the tool cannot accept it."""
 
@@ -78,12 +81,14 @@ class DeclaredTool:
     those inside members. A deferred tool has `later`: a run only sends the request, and the result arrives by callback.
     `validated` returns an input with the values that the tool's validators make of it. Unlike `normalize`, it also
     applies to an input that a hook or an approver replaced, and returns its own output unchanged.
+    `convert` checks an input by the types of the tool's code; an executor gets what it returned from `Job.converted`.
     An executor gets a copy of the input, unless `copies_input` says that it makes one itself.
     `output_check` checks an output whose type is known, and which has no schema because it is not structured.
     `shared_state` names the state that its calls share with those of other conversations. While an exclusive call runs,
     no other call on the same state runs, and no other call of its conversation. None declares that they share none:
     they run elsewhere, where calls of several conversations may overlap, as those of an HTTP API do.
-    `locks` are the resources that each of its calls locks, or a function that returns those of one call.
+    `locks` are the resources that each of its calls locks, or a function that returns those of one call. If
+    `locks_by_actor`, calls of different actors do not exclude each other.
     `setup` is why a tool with the lifecycle `requires_setup` cannot be used, and the remedy after a semicolon.
     """
 
@@ -92,12 +97,14 @@ class DeclaredTool:
     execution_profile: ExecutionProfile
     permission_profile: PermissionProfile
     executor: Executor
+    convert: Convert | None = None
     check_values: Check | None = None
     preflight: Check | None = None
     normalize: Normalize | None = None
     validated: Normalize | None = None
     classifiers: Mapping[str, Classify] = field(default_factory=dict[str, Classify])
     locks: Locks | tuple[ResourceLock, ...] | None = None
+    locks_by_actor: bool = False
     map_result: Callable[[object], object] | None = None
     rate_limit: RateLimit | None = None
     integer_fields: frozenset[str] = frozenset()

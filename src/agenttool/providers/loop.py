@@ -9,11 +9,12 @@ from operator import attrgetter
 from typing import TypedDict, cast
 
 from agenttool.adapters.function_calling.model_reply import object_in
+from agenttool.adapters.function_calling.tool_payload import ToolRequestOptions
 from agenttool.config.table import suggestion
 from agenttool.errors import AgentToolError, ConfigError, RecordError
 from agenttool.providers.model_tools import Callback, ModelTools, Pending
 from agenttool.providers.turn import IncompleteReplyError, ModelTurn, WaitingCall, dump_json, load_json
-from agenttool.records import JsonObject, ToolSurface
+from agenttool.records import Json, JsonObject, ToolSurface
 
 MAX_TURNS = 10
 
@@ -42,11 +43,12 @@ class RunOptions(TypedDict, total=False):
         provider: the format, such as `openai_responses`. Default: that of the client; `openai` for a client of OpenAI.
         surface: the surface whose tools the model may call. Default: a new one that shows all tools.
         max_turns: how many requests are sent at most. Default: 10.
-        request: more arguments of every request, such as `{"temperature": 0}`.
+        request: more arguments of every request, such as `{"temperature": 0}`; its `tools` are sent beside the others.
         stream: whether to stream replies; then calls start earlier. Default: yes if there is a callback.
         on_text: receives each piece of text that the model writes to the user.
         on_event: receives each event of the streams.
         pending: `return` returns as soon as a turn waits for an approval; `run.pending` lists its calls.
+        native_search: whether deferred tools are found by the provider's own tool search, if it has one.
         resume: the run that waited, or the text of its `to_json`: it is continued, without `messages`.
     """
 
@@ -58,6 +60,7 @@ class RunOptions(TypedDict, total=False):
     on_text: Callable[[str], object]
     on_event: Callback
     pending: Pending
+    native_search: bool
     resume: "ModelRun | str"
 
 
@@ -113,6 +116,11 @@ def check_options(options: RunOptions) -> None:
     """
     known = RunOptions.__annotations__
     for name in options.keys() - known.keys():
+        if name in ToolRequestOptions.__slots__:
+            raise ConfigError(
+                f"`run` has no option {name!r}, because `tools_for` has it; write the loop with"
+                f" `tools_for(…, {name}=…)` and `answer`"
+            )
         raise ConfigError(
             f"`run` has no option {name!r}; {suggestion(name, known)} To send it to the model: request={{{name!r}: …}}"
         )
@@ -184,9 +192,10 @@ async def _request(
     whole: dict[str, object] = {**arguments, _MESSAGES.get(provider, "messages"): list(conversation)}
     if provider == "gemini":
         name = f"{name}_stream" if stream else name
-        whole["config"] = {**object_in(arguments.get("config"), as_json=False), **about_tools}
+        config = object_in(arguments.get("config"), as_json=False)
+        whole["config"] = {**config, **_with_own_tools(config, about_tools)}
     else:
-        whole |= {**about_tools, **({"stream": True} if stream else {})}
+        whole |= {**_with_own_tools(arguments, about_tools), **({"stream": True} if stream else {})}
     if provider == "anthropic":
         whole.setdefault("max_tokens", _ANTHROPIC_MAX_TOKENS)
     method = _method(client, name)
@@ -194,6 +203,14 @@ async def _request(
         raise ConfigError(f"{type(client).__name__} has no method {name!r}, which {provider!r} needs")
     reply = await asyncio.to_thread(partial(method, **whole))
     return await reply if inspect.isawaitable(reply) else reply
+
+
+def _with_own_tools(arguments: JsonObject, about_tools: JsonObject) -> JsonObject:
+    """Return the arguments about tools, with the tools of the caller, such as those that the provider runs itself."""
+    own, tools = arguments.get("tools"), about_tools.get("tools")
+    if not isinstance(own, list | tuple) or not isinstance(tools, list):
+        return about_tools
+    return {**about_tools, "tools": [*cast("Sequence[Json]", own), *tools]}
 
 
 def _method(client: object, name: str) -> Callable[..., object] | None:

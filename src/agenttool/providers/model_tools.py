@@ -30,7 +30,8 @@ from typing import Literal, Protocol, cast
 from agenttool.adapters.function_calling.call_output import media_refs, outputs_of
 from agenttool.adapters.function_calling.formats import find_format, read_reply, unexpected
 from agenttool.adapters.function_calling.function_names import NameCounts
-from agenttool.adapters.function_calling.model_reply import ModelReply, StreamAssembler
+from agenttool.adapters.function_calling.model_reply import ModelReply, StreamAssembler, whole_characters
+from agenttool.adapters.function_calling.provider_format import ProviderFormat
 from agenttool.adapters.function_calling.tool_payload import (
     PayloadTool,
     ToolPayload,
@@ -39,9 +40,11 @@ from agenttool.adapters.function_calling.tool_payload import (
     count_surface_names,
     fits_native_search,
 )
+from agenttool.agent.call_access import CallAccess
+from agenttool.agent.journal_view import JournalView
+from agenttool.agent.surface_access import SurfaceAccess
+from agenttool.durable.approval_queue import ApprovalQueue
 from agenttool.errors import ConfigError, ReplyError, StoreError
-from agenttool.pipeline.approval_queue import ApprovalQueue
-from agenttool.pipeline.journal_view import JournalView
 from agenttool.policy.approvals import Question
 from agenttool.ports.calls import ToolCall
 from agenttool.ports.offer import OfferedTool
@@ -52,11 +55,11 @@ from agenttool.records import (
     DeferredToolRef,
     Digest,
     InvocationId,
+    Json,
     JsonObject,
     Ref,
     SurfaceId,
     ToolId,
-    ToolInvocation,
     ToolResult,
     ToolSurface,
 )
@@ -79,29 +82,15 @@ class ToolServer(Protocol):
 
     journal: JournalView
     approvals: ApprovalQueue
-
-    def current(self, surface: ToolSurface, /) -> ToolSurface:
-        """Return the surface that replaced this one."""
-        ...
+    calls: CallAccess
+    surfaces: SurfaceAccess
 
     async def load(self, found: Iterable[str], /, *, surface: ToolSurface) -> ToolSurface:
         """Return a surface that also shows the named tools."""
         ...
 
-    def offered(self, surface: ToolSurface, /, *, deferred: bool) -> tuple[OfferedTool, ...]:
-        """List the tools of a surface."""
-        ...
-
     async def batch(self, calls: Sequence[ToolCall], /, *, surface: ToolSurface) -> list[ToolResult]:
         """Run calls and return their results in order."""
-        ...
-
-    async def start_call(self, call: ToolCall, /, *, surface: ToolSurface) -> ToolInvocation:
-        """Start a call; return once it has ended or waits for an answer."""
-        ...
-
-    async def wait(self, invocation_id: InvocationId, /) -> ToolResult | None:
-        """Wait for the result of a call, in whichever process it ends."""
         ...
 
 
@@ -136,7 +125,7 @@ class ModelTools:
         Raises:
             ConfigError: the tool choice names no tool that is sent, or several.
         """
-        self.surface = self._runtime.current(self.surface)
+        self.surface = self._runtime.surfaces.current(self.surface)
         return self._format.request(self._payload())
 
     @property
@@ -218,12 +207,14 @@ class ModelTools:
             ConfigError: it is no such turn, it is one of another provider, or the journal has no such calls.
         """
         _check_pending(pending)
-        stored = read_turn(turn)
-        if stored.provider != self.provider:
-            raise ConfigError(f"this is a turn of {stored.provider!r}; resume it with tools_for({stored.provider!r})")
-        wait = self._runtime.wait if pending == "wait" else self._runtime.journal.result
-        results = [await wait(each) for each in stored.invocation_ids]
-        return await self._turn(stored.reply, list(zip(stored.invocation_ids, results, strict=True)))
+        provider, reply, started = read_turn(turn)
+        if provider != self.provider:
+            raise ConfigError(f"this is a turn of {provider!r}; resume it with tools_for({provider!r})")
+        results = [
+            await (self._runtime.calls.get(each).result() if pending == "wait" else self._runtime.journal.result(each))
+            for each in started
+        ]
+        return await self._turn(reply, list(zip(started, results, strict=True)))
 
     async def _answer_stream(
         self,
@@ -233,14 +224,14 @@ class ModelTools:
         callbacks: tuple[Callback | None, Callable[[str], object] | None],
     ) -> ModelTurn:
         """Read a stream, start each call when it is complete, and return the turn when all have ended."""
-        reading = StreamReading(self._format.assembler(), callbacks)
+        reading = StreamReading(self._format, payload, self._format.assembler(), callbacks)
         read, tasks = ModelReply(echo=(), calls=()), list[asyncio.Task[tuple[InvocationId, ToolResult | None]]]()
         try:
             async with asyncio.TaskGroup() as group, aclosing(reading.replies(stream)) as replies:
-                async for assembled in replies:
-                    read = read_reply(self._format, assembled, payload)
-                    await self._load_found(payload, read.found)
-                    ready = read.calls[len(tasks) :]
+                async for reply in replies:
+                    await self._load_found(payload, reply.found)
+                    ready = reply.calls[len(tasks) :]
+                    read = replace(reply, calls=(*read.calls, *ready))  # a call that has started does not change
                     tasks += [group.create_task(self._run(each.call, pending)) for each in ready]
         except BaseExceptionGroup as errors:  # the group of one error, such as that of a callback
             raise errors.exceptions[0] from None
@@ -256,13 +247,13 @@ class ModelTools:
         if pending == "wait":
             (result,) = await self._runtime.batch([call], surface=self.surface)
             return result.invocation_id, result
-        invocation = await self._runtime.start_call(call, surface=self.surface)
-        return invocation.invocation_id, await self._runtime.journal.result(invocation.invocation_id)
+        started = await (await self._runtime.calls.start(call, surface=self.surface)).idle()
+        return started.id, await self._runtime.journal.result(started.id)
 
     async def _turn(self, read: ModelReply, ended: Sequence[tuple[InvocationId, ToolResult | None]]) -> ModelTurn:
         """Return the turn of a reply whose calls have ended or wait."""
         with suppress(ConfigError):  # a runtime that was closed meanwhile has results, but no surface
-            self.surface = self._runtime.current(self.surface)  # a call may have loaded tools
+            self.surface = self._runtime.surfaces.current(self.surface)  # a call may have loaded tools
         self._built = None  # a call may have added tools, such as the one that reads stored output
         results = [result for _, result in ended if result is not None]
         waiting = [(read.calls[place], each) for place, (each, result) in enumerate(ended) if result is None]
@@ -313,10 +304,10 @@ class ModelTools:
         """Return the payload for the current surface; tools that a native search found stay deferred in it."""
         if self._built is None or self._built[0] != self.surface.surface_id:
             model, refs = self.surface.model_capabilities, self.surface.deferred_tools or ()
-            limits, options = self._format.LIMITS.for_model(model), self._options.for_model(model)
+            limits, options = self._format.limits.for_model(model), self._options.for_model(model)
             is_native = fits_native_search(len(refs), limits, options)
             deferred = () if is_native else cast("Sequence[DeferredToolRef]", refs)
-            offered = self._runtime.offered(self.surface, deferred=not deferred)
+            offered = self._runtime.surfaces.offered(self.surface, deferred=not deferred)
             sent = [replace(each, is_deferred=True) if each.tool_id in self._found else each for each in offered]
             counts = self._name_counts(sent, deferred)
             payload = build_payload(sent, limits, options, deferred=deferred, counts=counts)
@@ -370,27 +361,52 @@ class StreamReading:
         is_unexpected: it is no event of this API, and there was none before it.
     """
 
+    provider: ProviderFormat
+    payload: ToolPayload
     assembler: StreamAssembler
     callbacks: tuple[Callback | None, Callable[[str], object] | None]
     fault: Exception | None = None
     received: object = None
     is_unexpected: bool = False
     _count: int = field(default=0)
+    _started: list[object] = field(default_factory=list[object])
 
-    async def replies(self, stream: object) -> AsyncGenerator[JsonObject]:
+    async def replies(self, stream: object) -> AsyncGenerator[ModelReply]:
         """Yield the reply so far whenever a part of it is complete, and at the end; then close the stream."""
         complete = 0
         async with aclosing(_events(stream)) as events:
             while await self._read(events):
                 if self.assembler.complete != complete and not self.assembler.is_finished:
                     complete = self.assembler.complete
-                    yield self.assembler.reply()
+                    if (reply := self._reply()) is None:
+                        return
+                    yield reply
         if self.fault is None and not self.assembler.is_finished:
             advice = "the server may have sent a complete reply; check that it streams, or request no stream"
             ended = "before the reply was complete" if self._count else f"without an event: {advice}"
             self.fault = ReplyError(f"the stream ended {ended}")
-        if self._count:
-            yield self.assembler.reply()
+        if self._count and (reply := self._reply()) is not None:
+            yield reply
+
+    def _reply(self) -> ModelReply | None:
+        """Read the reply so far; return None if it cannot be answered, or if it changes a call that has started."""
+        try:
+            reply = read_reply(self.provider, self._whole_reply(), self.payload)
+        except ReplyError as error:
+            self.fault = self.fault or error
+            return None
+        asked: list[object] = [(each.call_id, each.call.name, each.call.arguments) for each in reply.calls]
+        if asked[: len(self._started)] != self._started:
+            self.fault = self.fault or ReplyError("the stream changed a call after it was complete")
+            return None
+        self._started = asked
+        return reply
+
+    def _whole_reply(self) -> Json:
+        reply = self.assembler.reply()
+        with suppress(RecursionError):  # nested too deeply; the runtime reports it
+            return whole_characters(reply, is_lossy=False)
+        return reply
 
     async def _read(self, events: AsyncIterator[object]) -> bool:
         """Read the next event and pass it to the callbacks; return False at the end, and if something went wrong."""

@@ -5,15 +5,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
-from agenttool.adapters.function_calling.model_reply import ModelReply, RequestedCall
+from agenttool.adapters.function_calling.model_reply import ModelReply, RequestedCall, whole_characters
 from agenttool.codec import json_bytes, parse_object
 from agenttool.errors import ConfigError, RecordError, ReplyError
 from agenttool.policy.approvals import Question
 from agenttool.ports.calls import ToolCall
 from agenttool.records import InvocationId, Json, JsonObject, ToolResult
 
-_BYTES = "base64:bytes"
-"""The key under which bytes are stored; signatures of Gemini are bytes."""
+_MARK = "base64:"
+_BYTES = f"{_MARK}bytes"
+"""The key under which bytes are stored; signatures of Gemini are bytes. A model may use the key, so it is escaped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,17 +96,8 @@ class ModelTurn:
         return dump_json(whole)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredTurn:
-    """A turn whose calls were started: what the rest of it needs."""
-
-    provider: str
-    reply: ModelReply
-    invocation_ids: tuple[InvocationId, ...]
-
-
-def read_turn(turn: ModelTurn | str) -> StoredTurn:
-    """Read a turn, or the text that `to_json` made of one.
+def read_turn(turn: ModelTurn | str) -> tuple[str, ModelReply, list[InvocationId]]:
+    """Return the provider, the reply and the started calls of a turn, or of the text that `to_json` made of one.
 
     Raises:
         ConfigError: it is something else.
@@ -114,17 +106,14 @@ def read_turn(turn: ModelTurn | str) -> StoredTurn:
     try:
         whole = load_json(text)
         written = cast("list[JsonObject]", whole["calls"])
-        return StoredTurn(
-            provider=cast("str", whole["provider"]),
-            reply=ModelReply(
-                echo=tuple(cast("list[JsonObject]", whole["reply_messages"])),
-                calls=tuple(map(_requested, written)),
-                text=cast("str", whole["text"]),
-                is_final=cast("bool", whole["is_final"]),
-                is_cut=cast("bool", whole["is_cut"]),
-            ),
-            invocation_ids=tuple(InvocationId(cast("str", each["invocation_id"])) for each in written),
+        reply = ModelReply(
+            echo=tuple(cast("list[JsonObject]", whole["reply_messages"])),
+            calls=tuple(map(_requested, written)),
+            text=cast("str", whole["text"]),
+            is_final=cast("bool", whole["is_final"]),
+            is_cut=cast("bool", whole["is_cut"]),
         )
+        return cast("str", whole["provider"]), reply, [cast("InvocationId", each["invocation_id"]) for each in written]
     except (AttributeError, KeyError, TypeError, RecordError) as error:
         raise ConfigError("`resume` takes a turn, or the text that its `to_json` returned") from error
 
@@ -155,10 +144,14 @@ def load_json(text: str) -> JsonObject:
 
 
 def _without_bytes(value: object) -> object:
+    if isinstance(value, str):
+        return whole_characters(value, is_lossy=True)
     if isinstance(value, bytes):
         return {_BYTES: base64.b64encode(value).decode()}
     if isinstance(value, Mapping):
-        return {key: _without_bytes(each) for key, each in cast("Mapping[str, object]", value).items()}
+        members = {key: _without_bytes(each) for key, each in cast("Mapping[str, object]", value).items()}
+        is_marked = len(members) == 1 and next(iter(members)).startswith(_MARK)
+        return {_MARK + key: each for key, each in members.items()} if is_marked else members
     return [_without_bytes(each) for each in cast("list[object]", value)] if isinstance(value, list | tuple) else value
 
 
@@ -167,7 +160,8 @@ def _with_bytes(value: object) -> object:
         members = cast("dict[str, object]", value)
         if members.keys() == {_BYTES}:
             return base64.b64decode(str(members[_BYTES]))
-        return {key: _with_bytes(each) for key, each in members.items()}
+        is_marked = len(members) == 1 and next(iter(members)).startswith(_MARK * 2)
+        return {key.removeprefix(_MARK) if is_marked else key: _with_bytes(each) for key, each in members.items()}
     return [_with_bytes(each) for each in cast("list[object]", value)] if isinstance(value, list) else value
 
 

@@ -14,10 +14,10 @@ from starlette.types import Scope
 
 from agenttool.adapters.rap import wire
 from agenttool.adapters.rap.credentials import CredentialRequest, Signed
-from agenttool.adapters.rap.request_body import is_json, read_body
-from agenttool.adapters.rap.request_guard import BROWSER_HEADERS
-from agenttool.adapters.ssrf import check_url
 from agenttool.errors import RecordError, StoreError
+from agenttool.http.request_body import is_json, read_body
+from agenttool.http.request_guard import BROWSER_HEADERS
+from agenttool.http.ssrf import check_url
 from agenttool.rap.call import CHOICES_PATH
 from agenttool.rap.oauth import OAUTH_PATH
 from agenttool.rap.service import ProviderService, open_service

@@ -1,6 +1,10 @@
-"""The running `RapCall`, by which a tool asks its user, shows views and reports progress."""
+"""The running `RapCall`, by which a tool asks its user, shows views and reports progress.
+
+Questions and answers survive a restart.
+"""
 
 import asyncio
+import hashlib
 import secrets
 import threading
 import time
@@ -10,17 +14,102 @@ from dataclasses import dataclass
 from typing import cast
 
 from agenttool.adapters.rap import wire
-from agenttool.codec import json_bytes, write_own
+from agenttool.codec import json_bytes, parse_object, write_own
+from agenttool.errors import RecordError
 from agenttool.rap import tables
 from agenttool.rap.oauth import OAUTH_PATH, GrantStore, PendingAuthorization
 from agenttool.rap.outbox import Outbox
-from agenttool.rap.questions import Questions, digest_of_token
 from agenttool.rap.store import ProviderStore
 from agenttool.rap.tool_api import Declined
 from agenttool.records import JsonObject
 
 CHOICES_PATH = "/choices/"
 DAY_S = 86_400.0
+_NOT_A_CHOICE = "the selection is none of the choices; nothing was done"
+_REJECTED: JsonObject = {"fault": "the runtime rejected the question, so the user was not asked; nothing was done"}
+
+
+class Questions:
+    """Asks questions and waits for their answers. Each open question is stored."""
+
+    def __init__(self, store: ProviderStore, outbox: Outbox) -> None:
+        self._store = store
+        self._outbox = outbox
+        self._waiting: dict[tuple[int, int], asyncio.Future[str]] = {}
+
+    async def ask(self, call: int, question: tables.NewQuestion, timeout_message: str) -> JsonObject:
+        """Ask a question, unless it was asked before, and return its answer; the call then counts as started.
+
+        Raises:
+            ToolFailure: there is no answer, or it is a fault.
+        """
+        waiter: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._waiting[call, question.number] = waiter  # first, because the answer may come at once
+        try:
+            state = await self._store.run(tables.ask_question, call, question)
+            answer = state.answer
+            if answer is None:
+                self._outbox.send(await self._store.run(tables.next_message, call))
+                async with asyncio.timeout((state.expires_at - time.time_ns()) / 1e9):
+                    answer = await waiter
+        except TimeoutError:
+            raise Declined(f"{timeout_message} in time; call again when the user is present") from None
+        finally:
+            del self._waiting[call, question.number]
+        if state.is_last and not await self._store.run(tables.mark_started, call):
+            raise Declined("the call was canceled")
+        given = parse_object(answer)
+        if "fault" in given:
+            raise Declined(str(given["fault"]))
+        return given
+
+    async def find(self, token: str) -> tables.OpenQuestion | None:
+        """Return the open question of a token."""
+        return await self._store.run(tables.find_open_question, digest_of_token(token), time.time_ns())
+
+    async def answer(self, question: tables.OpenQuestion, answer: JsonObject) -> None:
+        """Store an answer and resume the call; only the first answer counts."""
+        encoded = json_bytes(answer).decode()
+        found = await self._store.run(tables.store_answer, question.call, encoded, question.number)
+        self._resume(question.call, found, encoded)
+
+    async def reject_all(self, call: int) -> None:
+        """Answer the open questions of a call with a fault, because its runtime rejected the question."""
+        encoded = json_bytes(_REJECTED).decode()
+        self._resume(call, await self._store.run_until_stored(tables.store_answer, call, encoded), encoded)
+
+    def _resume(self, call: int, questions: list[int], answer: str) -> None:
+        for number in questions:
+            waiter = self._waiting.get((call, number))
+            if waiter is not None and not waiter.done():
+                waiter.set_result(answer)
+
+    async def select(self, token: str, body: bytes) -> bool:
+        """Process what a runtime posted to a `response_url`; False if it is not a selection.
+
+        A selection that is none of the choices ends the call with an error. A late selection changes nothing.
+        """
+        question = await self.find(token)
+        if question is None:
+            return True
+        try:
+            selection = wire.read(body, wire.Selection)
+        except RecordError as error:
+            if error.pointer != "/selected":
+                return False
+            selection = None
+        if selection is not None and selection.id != question.id:
+            return False
+        if selection is not None and selection.selected < question.choices:
+            await self.answer(question, {"selected": selection.selected})
+        else:
+            await self.answer(question, {"fault": _NOT_A_CHOICE})
+        return True
+
+
+def digest_of_token(token: str) -> str:
+    """Return the stored form of a token, which identifies it and cannot be used in its place."""
+    return hashlib.sha256(token.encode(errors="replace")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,10 +206,9 @@ class RapCall:
             response_url=f"{self.stored.base_url}{CHOICES_PATH}{token}",
         )
         question = tables.NewQuestion(
-            self._next_question(), digest_of_token(token), None, len(labels), _time_in(limit_s), wire.write(message)
+            self._next_question(), digest_of_token(token), None, len(labels), limit_s, wire.write(message)
         )
-        async with self._services.pause(self.number):
-            answer = await self._services.questions.ask(self.number, question, "the user did not choose")
+        answer = await self._ask(question, "the user did not choose")
         return labels[cast("int", answer["selected"])]
 
     async def authorize(self, client: str | None = None, *, limit_s: float = 600.0) -> str:
@@ -149,10 +237,9 @@ class RapCall:
         pending = PendingAuthorization(chosen.name, owner, verifier, redirect_uri)
         page = chosen.page_for(state=state, verifier=verifier, redirect_uri=redirect_uri)
         message = wire.OAuth(group_id=self.thread_id, id=self.id, call_id=self.stored.call_id, auth_url=page)
-        secret, expires_at = write_own(pending).decode(), _time_in(limit_s)
-        question = tables.NewQuestion(index, digest_of_token(state), secret, 0, expires_at, wire.write(message))
-        async with self._services.pause(self.number):
-            await self._services.questions.ask(self.number, question, "the user did not grant the authorization")
+        secret = write_own(pending).decode()
+        question = tables.NewQuestion(index, digest_of_token(state), secret, 0, limit_s, wire.write(message))
+        await self._ask(question, "the user did not grant the authorization")
         token = await grants.token(chosen, owner)
         if token is None:
             raise Declined("the authorization is no longer valid; call again")
@@ -165,7 +252,7 @@ class RapCall:
             RecordError: the content is not JSON.
         """
         body = wire.write(wire.ViewUpdate(group_id=self.thread_id, view_type=view_type, content=content))
-        message = await self._services.store.run(tables.append_message, self.number, tables.MessageKind.VIEW, body)
+        message = await self._services.store.run(tables.append_message, self.number, "view", body)
         self._services.outbox.send(message)
 
     def report(self, message: str | None = None, *, percent: float | None = None) -> None:
@@ -181,6 +268,6 @@ class RapCall:
         self._questions_asked += 1
         return self._questions_asked - 1
 
-
-def _time_in(limit_s: float) -> int:
-    return time.time_ns() + int(limit_s * 1e9)
+    async def _ask(self, question: tables.NewQuestion, timeout_message: str) -> JsonObject:
+        async with self._services.pause(self.number):
+            return await self._services.questions.ask(self.number, question, timeout_message)

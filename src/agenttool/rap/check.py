@@ -9,6 +9,7 @@ import secrets
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -16,13 +17,13 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from agenttool.adapters.rap.credentials import Credential, origin_of
-from agenttool.adapters.rap.http_client import HttpClient, HttpReply
 from agenttool.adapters.rap.listener import Listener
-from agenttool.adapters.rap.request_body import read_body
 from agenttool.adapters.rap.wire import Callback, Manifest, ToolResultMessage, read_callback, read_manifest
-from agenttool.adapters.ssrf import SsrfPolicy
 from agenttool.codec import json_bytes
 from agenttool.errors import ConfigError, RecordError
+from agenttool.http.client import HttpClient, HttpReply
+from agenttool.http.request_body import read_body
+from agenttool.http.ssrf import SsrfPolicy
 from agenttool.rap.declare import check_display_script
 from agenttool.records import JsonObject
 
@@ -34,6 +35,9 @@ _UNAUTHORIZED = (401, 403)
 _MAX_QUOTED = 200
 _MAX_BODY_BYTES = 1_000_000
 _LOOPBACK = "127.0.0.1"
+_JSON = "application/json"
+_NO_URL = b'{"operation":"x","arguments":{}}'
+_UNKNOWN_THREAD = "accepts {} for an unknown thread"
 _ECHO_RULES = "RAP-003 RAP-006 RAP-070 RAP-071 RAP-084"
 
 
@@ -95,9 +99,9 @@ async def open_check(url: str, credential: Credential | None = None) -> AsyncGen
         ConfigError: it is not a URL.
     """
     try:
-        host = origin_of(url)[1]
+        host = urlsplit(origin_of(url)).hostname
     except ConfigError:
-        host = ""
+        host = None
     if not host:
         raise ConfigError(f"a provider is named by its base URL, such as 'https://gh.example', got {url!r}; correct it")
     client, inbox = HttpClient(SsrfPolicy.parse([host])), CallbackInbox()
@@ -126,19 +130,13 @@ class ProviderCheck:
         if manifest is not None:
             self._check_scripts(manifest)
             await self._check_errors(manifest)
-            await self._check_rejections(manifest.endpoint)
-            await self._check_notices()
+            await self._check_replies(manifest.endpoint)
         return self._findings
 
     def _add(self, rules: str, expectation: str, is_met: bool | None, detail: str = "") -> None:  # noqa: FBT001 -- as in a finding
         self._findings.append(
             CheckFinding(rules=tuple(rules.split()), expectation=expectation, is_met=is_met, detail=detail)
         )
-
-    def _add_reply(self, rules: str, expectation: str, reply: HttpReply, status: int) -> None:
-        """Add whether a reply has the expected status; one that shows nothing about the provider was no check."""
-        is_met = None if _is_inconclusive(reply) else reply.status == status
-        self._add(rules, expectation, is_met, "" if is_met else _describe(reply))
 
     async def _check_manifest(self) -> Manifest | None:
         url = f"{self._base}/.well-known/rap-toolset"
@@ -190,19 +188,26 @@ class ProviderCheck:
         self._add(f"{rules} {_ECHO_RULES}", expectation, not errors, "; ".join(errors))
         return not errors
 
-    async def _check_rejections(self, url: str) -> None:
-        reply = await self._post(url, b"[]")
-        self._add_reply("RAP-343", "rejects a body that is not an object", reply, 400)
-        reply = await self._post(url, json_bytes({"operation": "x", "arguments": {}}))
-        self._add_reply("RAP-407", "rejects a call without a callback URL", reply, 400)
-        reply = await self._post(url, json_bytes(self._invocation("no_such_operation", {})), "text/plain")
-        self._add_reply("RAP-411", "rejects a body that is not labeled as JSON", reply, 415)
-
-    async def _check_notices(self) -> None:
-        notice: JsonObject = {"thread_id": f"{self._thread}/../..", "tool_call_id": "unknown"}
-        for path, rule in (("/cancel_tool_call", "RAP-286"), ("/close_thread", "RAP-303")):
-            reply = await self._post(self._base + path, json_bytes(notice))
-            self._add_reply(rule, f"accepts {path} for an unknown thread", reply, 200)
+    async def _check_replies(self, endpoint: str) -> None:
+        call = json_bytes(self._invocation("no_such_operation", {}))
+        notice = json_bytes({"thread_id": f"{self._thread}/../..", "tool_call_id": "unknown"})
+        for rule, expectation, url, body, kind, status in (
+            ("RAP-343", "rejects a body that is not an object", endpoint, b"[]", _JSON, 400),
+            ("RAP-407", "rejects a call without a callback URL", endpoint, _NO_URL, _JSON, 400),
+            ("RAP-411", "rejects a body that is not labeled as JSON", endpoint, call, "text/plain", 415),
+            (
+                "RAP-286",
+                _UNKNOWN_THREAD.format("/cancel_tool_call"),
+                self._base + "/cancel_tool_call",
+                notice,
+                _JSON,
+                200,
+            ),
+            ("RAP-303", _UNKNOWN_THREAD.format("/close_thread"), self._base + "/close_thread", notice, _JSON, 200),
+        ):
+            reply = await self._post(url, body, kind)
+            is_met = None if _is_inconclusive(reply) else reply.status == status
+            self._add(rule, expectation, is_met, "" if is_met else _describe(reply))
 
     def _invocation(self, operation: str, arguments: JsonObject | list[object], **members: str) -> JsonObject:
         name = f"check-{secrets.token_hex(6)}"
@@ -210,7 +215,7 @@ class ProviderCheck:
         required = {"operation": operation, "arguments": arguments, "id": name, "group_id": self._thread}
         return {**required, "callback_url": callback_url, **members}  # pyright: ignore[reportReturnType] -- one of the arguments is invalid on purpose
 
-    async def _post(self, url: str, body: bytes, kind: str = "application/json") -> HttpReply:
+    async def _post(self, url: str, body: bytes, kind: str = _JSON) -> HttpReply:
         return await self._client.post(url, body, {**self._headers("POST", url, body), "Content-Type": kind})
 
     def _headers(self, method: str, url: str, body: bytes = b"") -> dict[str, str]:

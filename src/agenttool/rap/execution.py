@@ -1,32 +1,50 @@
-"""The execution of accepted calls in the background: each is validated, run, and settled with exactly one result."""
+"""The execution of accepted calls in the background: each is validated, run, and settled with exactly one result.
+
+Events of subscriptions are sent in order after the confirmation, across restarts, with nothing after the final one.
+"""
 
 import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import cast
 
-from agenttool.adapters.rap.http_client import HttpClient
-from agenttool.adapters.rap.limiter import ConcurrencyLimiter, Quota, RequestKey
 from agenttool.adapters.rap.wire import Invocation, read
 from agenttool.errors import RecordError, ToolFailure
+from agenttool.http.client import HttpClient
+from agenttool.http.limiter import ConcurrencyLimiter, Quota, RequestKey
 from agenttool.rap import tables
 from agenttool.rap.background import BackgroundTasks, error_location
-from agenttool.rap.call import CallServices, RapCall
+from agenttool.rap.call import CallServices, Questions, RapCall
 from agenttool.rap.declare import RapTool, message_for_caller
 from agenttool.rap.oauth import GrantStore
 from agenttool.rap.outbox import Outbox
-from agenttool.rap.questions import Questions
 from agenttool.rap.store import ProviderStore
-from agenttool.rap.subscriptions import LIFETIME_S, EventSender
-from agenttool.rap.tool_api import Declined, Subscribed, confirmation_message, error_message, result_message, text_of
+from agenttool.rap.tool_api import (
+    Declined,
+    Event,
+    Subscribed,
+    confirmation_message,
+    error_message,
+    event_message,
+    result_message,
+    text_of,
+)
 from agenttool.records import JsonObject
 
 CANCELED = "the call was canceled on request; what was done before that remains"
 UNKNOWN = "the tool's server was restarted while the tool ran; it may or may not have done its work, so check first"
 
+LIFETIME_S = 30 * 86_400.0
+"""How long a subscription lasts by default."""
+
+BACKPRESSURE_S = 60.0
+POLL_S = 1.0
+"""A generator waits while its oldest event is undelivered for this long; it is polled this often."""
+
+_BEHIND = "Error: the subscription has ended, because {limit} undelivered events wait; subscribe again."
 _log = logging.getLogger(__name__)
 
 
@@ -55,12 +73,11 @@ class CallRun:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class CallRunner:
-    """Executes the calls of this process."""
+    """Executes the calls of this process, and sends the events of subscriptions."""
 
     store: ProviderStore
     client: HttpClient
     outbox: Outbox
-    events: EventSender
     tools: Mapping[str, RapTool]
     questions: Questions
     grants: GrantStore
@@ -133,7 +150,7 @@ class CallRunner:
             del self._running[stored.number]
             self.quota.release(stored.number, stored.caller)
         if body is not None:
-            messages = [(tables.MessageKind.RESULT, body), *self.outbox.last_view(stored)]
+            messages: list[tuple[tables.MessageKind, bytes]] = [("result", body), *self.outbox.last_view(stored)]
             self.outbox.send(await self.store.run_until_stored(tables.settle_call, stored.number, messages))
 
     async def _attempt(self, run: CallRun) -> bytes | None:
@@ -150,10 +167,10 @@ class CallRunner:
         invocation = run.invocation or read(stored.body, Invocation)
         run.invocation = None  # the call may take days, and its arguments are stored
         tool = self._find_tool(invocation)
-        if stored.state is tables.CallState.SUBSCRIBED and not tool.is_subscription:
+        if stored.state == "subscribed" and not tool.is_subscription:
             return None
         await self.client.check_target(stored.callback_url, stored.caller)  # before any work is done
-        if stored.state is tables.CallState.STARTED and not tool.is_repeatable:
+        if stored.state == "started" and not tool.is_repeatable:
             raise Declined(UNKNOWN)
         services = CallServices(
             store=self.store, outbox=self.outbox, questions=self.questions, grants=self.grants, pause=self._pause
@@ -161,7 +178,7 @@ class CallRunner:
         run.call = RapCall(stored, services, invocation, tool.requires_auth)
         value = await self._run_tool(run, run.call, tool, invocation.arguments)
         if tool.is_subscription:
-            await self.events.run_generator(run.call, cast("AsyncGenerator[object]", value))
+            await self._run_generator(run.call, cast("AsyncGenerator[object]", value))
         elif isinstance(value, Subscribed):
             await self._subscribe(run.call, value)
         else:
@@ -180,7 +197,7 @@ class CallRunner:
         if not tool.limits_itself:
             await self._acquire(run)
         try:
-            must_record = run.stored.state is tables.CallState.ACCEPTED and not tool.is_repeatable
+            must_record = run.stored.state == "accepted" and not tool.is_repeatable
             if must_record and not await self.store.run(tables.mark_started, call.number):
                 raise Declined(CANCELED)
             async with asyncio.timeout(tool.timeout_s) as run.timeout:
@@ -193,7 +210,7 @@ class CallRunner:
 
     async def _confirm(self, call: RapCall, events: "AsyncGenerator[object]") -> None:
         """Send the first item of a generator as its confirmation, unless it was confirmed before a restart."""
-        is_confirmed = call.stored.state is tables.CallState.SUBSCRIBED
+        is_confirmed = call.stored.state == "subscribed"
         if is_confirmed:
             call.bookmark = await self.store.run(tables.bookmark_of, call.number)
         try:
@@ -210,3 +227,67 @@ class CallRunner:
             tables.open_subscription, call.number, confirmation, opened.topic or None, expires_at
         )
         self.outbox.send(message)
+
+    async def publish(self, topic: str, event: Event) -> int:
+        """Send an event to all subscribers of a topic, and return how many there are.
+
+        A subscriber with too many undelivered events gets a final event instead, so that it neither fills the disk nor
+        delays the others.
+
+        Raises:
+            ToolFailure: the value cannot be sent.
+        """
+        limit = self.outbox.limits.max_events
+        last = Event(value=_BEHIND.format(limit=limit), final=True)
+        sent, ended = await self.store.run(
+            tables.publish_event,
+            topic,
+            lambda each: event_message(each.thread, each.id, event),
+            lambda each: event_message(each.thread, each.id, last),
+            final=event.final,
+            limit=limit,
+        )
+        for message in ended:
+            _log.warning("subscription %d has ended: %d of its events are undelivered", message.call, limit)
+        self.outbox.send_all((*sent, *ended))
+        return len(sent)
+
+    async def _run_generator(self, call: RapCall, events: AsyncGenerator[object]) -> None:
+        """Send what a generator yields, until it or the subscription ends."""
+        try:
+            async with aclosing(events) as yielded:
+                async for item in yielded:
+                    event = item if isinstance(item, Event) else Event(value=item)
+                    oldest = await self._emit(call.number, call.thread_id, call.id, event)
+                    if oldest is None or event.final:
+                        return
+                    await asyncio.sleep(1 / self.outbox.limits.events_per_second)
+                    await self._wait_for_delivery(oldest)
+            last = "The subscription has ended."
+        except ToolFailure as failure:
+            last = f"Error: {failure.error.message}"
+        except Exception as error:  # noqa: BLE001 -- whatever a generator raises ends its subscription
+            _log.error("subscription %d failed: %s", call.number, error_location(error))
+            reference = call.idempotency_key[:12]
+            last = f"Error: the subscription failed; subscribe again, or give its operator the reference {reference}"
+        await self._emit(call.number, call.thread_id, call.id, Event(value=last, final=True))
+
+    async def expire(self) -> list[int]:
+        """End expired subscriptions with a final event, and return their calls."""
+        expired = await self.store.run(tables.expired_subscriptions, time.time_ns())
+        for each in expired:
+            last = Event(value="The subscription has expired; subscribe again to continue.", final=True)
+            await self._emit(each.call, each.thread, each.id, last)
+        return [each.call for each in expired]
+
+    async def _wait_for_delivery(self, oldest: tables.OutgoingMessage | None) -> None:
+        """Wait while a runtime accepts nothing, because undelivered events would fill the disk."""
+        while oldest is not None and time.time_ns() - oldest.queued_at > BACKPRESSURE_S * 1e9:
+            await asyncio.sleep(POLL_S)
+            oldest = await self.store.run_until_stored(tables.next_message, oldest.call)
+
+    async def _emit(self, call: int, thread: str, call_id: str, event: Event) -> tables.OutgoingMessage | None:
+        body = event_message(thread, call_id, event)
+        message = await self.store.run_until_stored(tables.append_event, call, body, event.bookmark, final=event.final)
+        self.outbox.send(message)
+        return message

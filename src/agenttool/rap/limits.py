@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from agenttool.adapters.rap.limiter import ConcurrencyLimits
 from agenttool.errors import ConfigError
+from agenttool.http.limiter import ConcurrencyLimits
 from agenttool.ports.limits import RateLimit
 
 _MAX_DELIVERIES_PER_KEY = 16
@@ -81,5 +81,4 @@ class Limits:
     @property
     def running_limits(self) -> ConcurrencyLimits:
         """The limits on concurrent functions."""
-        per_owner = self.max_running_per_caller
-        return ConcurrencyLimits(total=self.max_running, per_owner=per_owner, per_key=per_owner)
+        return ConcurrencyLimits(total=self.max_running, per_owner=self.max_running_per_caller)

@@ -14,9 +14,9 @@ from weakref import WeakValueDictionary
 import msgspec
 from msgspec import Meta, Struct
 
-from agenttool.adapters.rap.http_client import HttpClient, RequestOptions
 from agenttool.codec import read_own, write_own
 from agenttool.errors import ConfigError
+from agenttool.http.client import HttpClient, RequestOptions
 from agenttool.rap import tables
 from agenttool.rap.store import ProviderStore
 from agenttool.rap.tool_api import Declined

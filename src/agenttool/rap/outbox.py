@@ -6,9 +6,9 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from agenttool.adapters.rap.http_client import HttpReply
-from agenttool.adapters.rap.limiter import Quota
 from agenttool.adapters.rap.wire import ViewUpdate, write
+from agenttool.http.client import HttpReply
+from agenttool.http.limiter import Quota
 from agenttool.rap import tables
 from agenttool.rap.background import BackgroundTasks
 from agenttool.rap.limits import Limits
@@ -54,7 +54,7 @@ class Outbox:
             self._changed.add(message.call)
             return
         self._active.add(message.call)
-        if message.kind is not tables.MessageKind.EVENT:
+        if message.kind != "event":
             self.quota.acquire(message.call, message.caller)  # waiting events have a limit for each subscription
         self.tasks.start(self._deliver_all(message))
 
@@ -75,17 +75,17 @@ class Outbox:
                     following = await self.store.run_until_stored(tables.next_message, call)
         finally:
             self._active.discard(call)
-            if message.kind is not tables.MessageKind.EVENT:
+            if message.kind != "event":
                 self.quota.release(call, message.caller)
 
     async def _deliver_next(self, message: tables.OutgoingMessage) -> tables.OutgoingMessage | None:
         """Deliver a message, delete it, and return the next."""
         reporting = self._reporting.get(message.call)
-        if message.kind is tables.MessageKind.VIEW and reporting is not None:
+        if message.kind == "view" and reporting is not None:
             await asyncio.wait([reporting])  # a report must not arrive after the message that clears it
         await self._deliver(message)
         following = await self.store.run_until_stored(tables.delete_message, message)
-        if message.kind is tables.MessageKind.EVENT:
+        if message.kind == "event":
             await asyncio.sleep(1 / self.limits.events_per_second)
         return following
 
@@ -118,7 +118,7 @@ class Outbox:
         if call.number not in self._reported:
             return []
         self._reported.discard(call.number)
-        return [(tables.MessageKind.VIEW, _progress(call, {}))]
+        return [("view", _progress(call, {}))]
 
     async def _send_reports(self, call: tables.StoredCall) -> None:
         try:

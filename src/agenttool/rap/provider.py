@@ -11,15 +11,14 @@ from starlette.types import Receive, Scope, Send
 
 from agenttool.adapters.rap.credentials import (
     Credential,
-    OriginBoundCredential,
     Signed,
     SigningSide,
-    check_headers,
     origin_of,
 )
 from agenttool.adapters.rap.wire import ToolDefinition
-from agenttool.adapters.ssrf import SsrfPolicy
 from agenttool.errors import ConfigError, RecordError
+from agenttool.http.headers import check_headers
+from agenttool.http.ssrf import SsrfPolicy
 from agenttool.rap.app import ProviderEndpoints
 from agenttool.rap.declare import RapTool, RapToolOptions, declare
 from agenttool.rap.limits import Limits
@@ -92,7 +91,6 @@ class Provider:
             raise ConfigError(f"`sign` cannot be presented: {error}") from None
         if url is not None:
             origin_of(url)
-        presents = sign.for_sender(SigningSide.PROVIDER) if isinstance(sign, Signed) else sign
         self.settings = ProviderSettings(
             name=name,
             description=description,
@@ -100,7 +98,8 @@ class Provider:
             url=None if url is None else url.rstrip("/"),
             policy=SsrfPolicy.parse(allow, https_only=https_only),
             admits=auth.for_sender(SigningSide.RUNTIME) if isinstance(auth, Signed) else auth,
-            presents=OriginBoundCredential(presents, sign_to) if presents is not None and sign_to else presents,
+            presents=sign.for_sender(SigningSide.PROVIDER) if isinstance(sign, Signed) else sign,
+            presents_to=frozenset(map(origin_of, sign_to)),
             limits=limits or Limits(),
             cipher=cipher,
             clients={client.name: client for client in clients},
@@ -174,7 +173,7 @@ class Provider:
         Raises:
             ToolFailure: the value cannot be sent.
         """
-        return await self._endpoints.service.events.publish(
+        return await self._endpoints.service.runner.publish(
             topic, Event(value=value, associative=associative, final=final)
         )
 

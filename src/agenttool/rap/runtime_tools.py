@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 
 from agenttool.adapters.rap.wire import ToolDefinition
 from agenttool.errors import ConfigError
+from agenttool.ports.calls import ToolCall
 from agenttool.ports.deferred import Thread
 from agenttool.ports.offer import OfferedTool
 from agenttool.rap.call import RapCall
@@ -31,7 +32,7 @@ async def open_runtime_tools(open_runtime: Callable[[], Runtime]) -> AsyncGenera
     """
     async with open_runtime() as rt:
         surface = await rt.surface(scope="session")
-        offered = [tool for tool in rt.offered(surface) if not tool.is_deferred]
+        offered = [tool for tool in rt.surfaces.offered(surface) if not tool.is_deferred]
         names = Counter(tool.name for tool in offered)
         tools = [
             _runtime_tool(rt, surface, tool, tool.qualified_name if names[tool.name] > 1 else tool.name)
@@ -48,18 +49,20 @@ async def open_runtime_tools(open_runtime: Callable[[], Runtime]) -> AsyncGenera
 
 def _runtime_tool(rt: Runtime, surface: ToolSurface, tool: OfferedTool, name: str) -> RapTool:
     async def run(call: RapCall, arguments: JsonObject) -> object:
-        invocation_id = InvocationId(await call.store_once(rt.new_invocation_id()))
+        invocation_id = InvocationId(await call.store_once(rt.calls.new_id()))
         conversation = Thread.of_caller(call.stored.caller, call.ancestors[0] if call.ancestors else call.thread_id)
         try:
-            await rt.in_thread(conversation).start(
-                tool.qualified_name,
-                arguments,
+            started = await rt.in_thread(conversation, caller=call.stored.caller).calls.start(
+                ToolCall(
+                    tool.qualified_name,
+                    arguments,
+                    native_call_id=call.idempotency_key,
+                    invocation_id=invocation_id,
+                ),
                 surface=surface,
-                native_call_id=call.idempotency_key,
                 actor_ref=None if call.user_id is None else f"rap:{call.user_id}",
-                invocation_id=invocation_id,
             )
-            result = await rt.wait(invocation_id)
+            result = await started.result()
         except asyncio.CancelledError:
             if call.is_canceled:
                 await rt.cancel(invocation_id)
@@ -75,19 +78,17 @@ def _runtime_tool(rt: Runtime, surface: ToolSurface, tool: OfferedTool, name: st
         definition=definition,
         checker=compile_schema(tool.input_schema),
         run=run,
-        is_repeatable=rt.is_durable,
+        is_repeatable=rt.inspection.is_durable,
         limits_itself=True,
     )
 
 
-async def _runtime_result(rt: Runtime, result: ToolResult | None) -> object:
+async def _runtime_result(rt: Runtime, result: ToolResult) -> object:
     """Return the model-facing content of a result, with its images.
 
     Raises:
         ToolFailure: it is an error.
     """
-    if result is None:
-        raise Declined("the runtime was closed before the call ended")
     items = result.model_facing_content or result.content or ()
     if result.is_error:
         raise Declined("\n".join(item.text for item in items if item.text) or str(result.status))

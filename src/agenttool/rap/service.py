@@ -6,21 +6,20 @@ import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
-from agenttool.adapters.rap.credentials import is_single_use
-from agenttool.adapters.rap.http_client import HttpClient, HttpReply, RequestOptions
-from agenttool.adapters.rap.limiter import ConcurrencyLimiter, Quota, RateLimiter
+from agenttool.adapters.rap.credentials import Signed
 from agenttool.adapters.rap.wire import Invocation, Migrate
 from agenttool.codec import read_own
 from agenttool.errors import StoreError
+from agenttool.http.client import HttpClient, HttpReply, RequestOptions
+from agenttool.http.limiter import ConcurrencyLimiter, Quota, RateLimiter
 from agenttool.rap import tables
 from agenttool.rap.background import BackgroundTasks, error_location
+from agenttool.rap.call import Questions
 from agenttool.rap.execution import CallRunner
 from agenttool.rap.oauth import GrantStore, PendingAuthorization
 from agenttool.rap.outbox import Outbox
-from agenttool.rap.questions import Questions
 from agenttool.rap.settings import ProviderSettings
 from agenttool.rap.store import ProviderStore
-from agenttool.rap.subscriptions import EventSender
 from agenttool.rap.tool_api import Declined, error_message, too_large_message
 from agenttool.records import JsonObject
 
@@ -38,6 +37,7 @@ class ProviderService:
 
     Attributes:
         quota: the open calls, in total and of each caller.
+        runner: executes the calls.
     """
 
     def __init__(
@@ -55,12 +55,10 @@ class ProviderService:
         self._outbox = Outbox(store, tasks, self.quota, limits, post=self._post, on_rejected=self._handle_rejection)
         self.questions = Questions(store, self._outbox)
         self._grants = GrantStore(store, client, settings.clients, settings.cipher)
-        self.events = EventSender(store, self._outbox, limits)
-        self._runner = CallRunner(
+        self.runner = CallRunner(
             store=store,
             client=client,
             outbox=self._outbox,
-            events=self.events,
             tools=settings.tools,
             questions=self.questions,
             grants=self._grants,
@@ -72,7 +70,7 @@ class ProviderService:
     async def recover(self) -> None:
         """Continue the work of an earlier process: unsettled calls and undelivered messages."""
         for stored in await self._store.run(tables.unsettled_calls):
-            self._runner.start(stored)
+            self.runner.start(stored)
         self._outbox.send_all(await self._store.run(tables.next_messages))
         self._tasks.start(self._clean_up())
 
@@ -86,7 +84,7 @@ class ProviderService:
         try:
             stored = await self._store.run(tables.insert_call, call, invocation.thread_ancestors or ())
             if stored is not None:
-                self._runner.start(stored, invocation)
+                self.runner.start(stored, invocation)
         finally:
             self.quota.release(key, call.caller)
         return True
@@ -126,7 +124,7 @@ class ProviderService:
 
     def _cancel_all(self, calls: list[int]) -> None:
         for call in calls:
-            self._runner.cancel(call)
+            self.runner.cancel(call)
 
     async def migrate(self, caller: str, request: Migrate) -> str | None:
         """Move a session to another host; return why it failed, or None once everything is moved.
@@ -163,10 +161,8 @@ class ProviderService:
 
     async def _post(self, caller: str, url: str, body: bytes, headers: Mapping[str, str]) -> HttpReply:
         """Post a message to a runtime, with the credential of callbacks; the outbox retries it."""
-        presents = self.settings.presents
-        if presents is not None:
-            headers = {**headers, **presents.headers("POST", url, body)}
-        options = RequestOptions(caller, send_once=is_single_use(presents))
+        headers = {**headers, **self.settings.callback_headers(url, body)}
+        options = RequestOptions(caller, send_once=isinstance(self.settings.presents, Signed))
         return await self._client.post(url, body, headers, options=options)
 
     async def _handle_rejection(self, message: tables.OutgoingMessage, status: int | None) -> None:
@@ -175,23 +171,23 @@ class ProviderService:
         A result that is too large is replaced by an error, because the call would wait otherwise. A subscription that
         the runtime does not know ends. A rejected question is answered with a fault.
         """
-        if message.kind is tables.MessageKind.RESULT and status == _TOO_LARGE and len(message.body) > _SMALL_BYTES:
+        if message.kind == "result" and status == _TOO_LARGE and len(message.body) > _SMALL_BYTES:
             body = too_large_message(message.body)
-            await self._store.run_until_stored(tables.append_message, message.call, tables.MessageKind.RESULT, body)
-        if message.kind is tables.MessageKind.RESULT or status in _GONE:
+            await self._store.run_until_stored(tables.append_message, message.call, "result", body)
+        if message.kind == "result" or status in _GONE:
             self._tasks.start(self._end_subscription(message.call))
-        elif message.kind is tables.MessageKind.QUESTION:
+        elif message.kind == "question":
             await self.questions.reject_all(message.call)
 
     async def _end_subscription(self, call: int) -> None:
         await self._store.run(tables.cancel_subscription, call)
-        self._runner.cancel(call)
+        self.runner.cancel(call)
 
     async def _clean_up(self) -> None:
         """Expire subscriptions, nonces and settled calls, at intervals."""
         while True:
             with suppress(StoreError):  # the next interval tries again
-                self._cancel_all(await self.events.expire())
+                self._cancel_all(await self.runner.expire())
                 await self._store.run(tables.delete_expired_nonces, time.time_ns())
                 before = time.time_ns() - int(self.settings.limits.keep_s * 1e9)
                 await self._store.run(tables.delete_settled_calls, before)

@@ -1,13 +1,13 @@
 """The settings of a provider."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agenttool.adapters.rap.credentials import Credential
-from agenttool.adapters.ssrf import SsrfPolicy
+from agenttool.adapters.rap.credentials import Credential, origin_of
 from agenttool.errors import ConfigError
+from agenttool.http.ssrf import SsrfPolicy
 from agenttool.rap.declare import RapTool
 from agenttool.rap.limits import Limits
 from agenttool.rap.oauth import Cipher, OAuthClient
@@ -29,6 +29,7 @@ class ProviderSettings:
     Attributes:
         admits: who may call.
         presents: the credential of callbacks.
+        presents_to: the origins that may see it; all if empty.
         runtimes: each opens a runtime and yields its tools, which are offered, too.
     """
 
@@ -39,6 +40,7 @@ class ProviderSettings:
     policy: SsrfPolicy
     admits: Credential | None
     presents: Credential | None
+    presents_to: frozenset[str]
     limits: Limits
     cipher: Cipher | None = None
     clients: dict[str, OAuthClient] = field(default_factory=dict[str, OAuthClient])
@@ -60,3 +62,9 @@ class ProviderSettings:
             raise ConfigError(f"{name!r} requires the OAuth client {tool.requires_auth!r}; give it to the provider")
         self.tools[name] = tool
         return name
+
+    def callback_headers(self, url: str, body: bytes) -> Mapping[str, str]:
+        """Return the headers that authenticate a callback; none for an origin that may not see the credential."""
+        if self.presents is None or (self.presents_to and origin_of(url) not in self.presents_to):
+            return {}
+        return self.presents.headers("POST", url, body)

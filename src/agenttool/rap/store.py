@@ -12,8 +12,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Concatenate, ParamSpec, TypeVar, cast
 
-from agenttool.adapters.rap.http_client import backoff_s
 from agenttool.errors import ConfigError, StoreError
+from agenttool.http.client import backoff_s
 from agenttool.stores.sqlite.connect import create_private_file, open_connection, transaction
 
 _APPLICATION_ID = 0x52415031  # "RAP1"
@@ -114,10 +114,9 @@ class ProviderStore:
         """
         self._path = path
         self._file = ExitStack()
-        self._connection = _open_file(path, self._file)
         self._loop = asyncio.get_running_loop()
+        self._connection, self.name = _open_file(path, self._file)
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        (self.name,) = cast("tuple[str]", self._connection.execute("SELECT name FROM provider").fetchone())
         self._thread = threading.Thread(target=self._work, name="agenttool-rap-store", daemon=True)
         self._thread.start()
 
@@ -165,26 +164,17 @@ class ProviderStore:
                 self._loop.call_soon_threadsafe(partial(_complete, results))
 
     def _commit(self, jobs: list[_Job]) -> list[_JobResult]:
+        """Run jobs in one transaction; if one of them fails, each in a transaction of its own."""
         try:
             with transaction(self._connection, self._path):
-                return [self._run_job(*job) for job in jobs]
-        except (sqlite3.Error, StoreError) as error:
-            failure = StoreError(f"the provider's store cannot be written: {error}; check the disk")
-            return [(result, None, failure) for _, result in jobs]
-
-    def _run_job(self, operation: _Operation, result: "asyncio.Future[object]") -> _JobResult:
-        """Run one job in a savepoint; if it fails, its changes are undone and the others continue."""
-        value, failure = None, None
-        self._connection.execute("SAVEPOINT job")
-        try:
-            value = operation(self._connection)
-        except sqlite3.OperationalError:
-            raise  # the disk failed, so every job fails
-        except Exception as error:  # noqa: BLE001 -- raised again to the caller of this job
+                return [(result, operation(self._connection), None) for operation, result in jobs]
+        except Exception as error:  # noqa: BLE001 -- raised again to the caller of its job
+            if len(jobs) > 1:
+                return [each for job in jobs for each in self._commit([job])]
             failure = error
-            self._connection.execute("ROLLBACK TO job")
-        self._connection.execute("RELEASE job")
-        return result, value, failure
+            if isinstance(error, sqlite3.OperationalError | StoreError):
+                failure = StoreError(f"the provider's store cannot be written: {error}; check the disk")
+            return [(jobs[0][1], None, failure)]
 
 
 def _complete(results: list[_JobResult]) -> None:
@@ -197,8 +187,8 @@ def _complete(results: list[_JobResult]) -> None:
             result.set_exception(error)
 
 
-def _open_file(path: Path, opened: ExitStack) -> sqlite3.Connection:
-    """Lock and open a provider's file; `opened` closes and unlocks it."""
+def _open_file(path: Path, opened: ExitStack) -> tuple[sqlite3.Connection, str]:
+    """Lock and open a provider's file; return it and the provider's name. `opened` closes and unlocks it."""
     with ExitStack() as stack:
         try:
             create_private_file(path)
@@ -206,6 +196,7 @@ def _open_file(path: Path, opened: ExitStack) -> sqlite3.Connection:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             connection = stack.enter_context(closing(open_connection(path)))
             _create_tables(connection, path)
+            (name,) = connection.execute("SELECT name FROM provider").fetchone()
         except BlockingIOError:
             raise ConfigError(f"another provider uses {str(path)!r}; stop it, or give this one another file") from None
         except OSError as error:
@@ -214,7 +205,7 @@ def _open_file(path: Path, opened: ExitStack) -> sqlite3.Connection:
         except sqlite3.Error as error:
             raise ConfigError(f"cannot use {str(path)!r} as a store: {error}; give it another file") from error
         opened.push(stack.pop_all())
-        return connection
+        return connection, name
 
 
 def _create_tables(connection: sqlite3.Connection, path: Path) -> None:

@@ -14,35 +14,18 @@ may run again up to the question after a crash. A `subscribed` call has sent its
 """
 
 import hashlib
-import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
-from enum import StrEnum
-from typing import NamedTuple
+from sqlite3 import Connection
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import asdict, astuple, replace
 
 from agenttool.codec import json_bytes
 
-
-class CallState(StrEnum):
-    """The state of a call."""
-
-    ACCEPTED = "accepted"
-    STARTED = "started"
-    ASKING = "asking"
-    SUBSCRIBED = "subscribed"
-    SETTLED = "settled"
-
-
-class MessageKind(StrEnum):
-    """What a message is about."""
-
-    RESULT = "result"
-    EVENT = "event"
-    QUESTION = "question"
-    VIEW = "view"
+CallState = Literal["accepted", "started", "asking", "subscribed", "settled"]
+MessageKind = Literal["result", "event", "question", "view"]
 
 
 class NewCall(Struct, frozen=True):
@@ -66,7 +49,7 @@ class StoredCall(NewCall, frozen=True):
     """An accepted call."""
 
     number: int
-    state: CallState = CallState.ACCEPTED
+    state: CallState = "accepted"
     is_canceled: bool = False
 
 
@@ -90,7 +73,7 @@ class Subscriber(NamedTuple):
     id: str
 
 
-def insert_call(connection: sqlite3.Connection, call: NewCall, ancestors: Sequence[str] = ()) -> StoredCall | None:
+def insert_call(connection: Connection, call: NewCall, ancestors: Sequence[str] = ()) -> StoredCall | None:
     """Store a call, with the threads above its own; None if it is stored already, because it was sent again."""
     row = connection.execute(
         "INSERT INTO calls (key, caller, thread, id, call_id, callback_url, base_url, body, state, changed_at)"
@@ -104,13 +87,13 @@ def insert_call(connection: sqlite3.Connection, call: NewCall, ancestors: Sequen
     return StoredCall(*astuple(call), *row)
 
 
-def insert_settled_call(connection: sqlite3.Connection, call: NewCall, result: bytes) -> OutgoingMessage | None:
+def insert_settled_call(connection: Connection, call: NewCall, result: bytes) -> OutgoingMessage | None:
     """Store a call together with its error result; None if it is stored already."""
     stored = insert_call(connection, replace(call, body=b""))  # no work needs the body
-    return None if stored is None else settle_call(connection, stored.number, [(MessageKind.RESULT, result)])
+    return None if stored is None else settle_call(connection, stored.number, [("result", result)])
 
 
-def mark_started(connection: sqlite3.Connection, call: int) -> bool:
+def mark_started(connection: Connection, call: int) -> bool:
     """Record that a call may act from now on; False if it was canceled."""
     updated = connection.execute(
         "UPDATE calls SET state = 'started' WHERE number = ? AND is_canceled = 0"
@@ -120,35 +103,33 @@ def mark_started(connection: sqlite3.Connection, call: int) -> bool:
     return updated.fetchone() is not None
 
 
-def store_value_once(connection: sqlite3.Connection, call: int, value: str) -> str:
+def store_value_once(connection: Connection, call: int, value: str) -> str:
     """Store a value of a call until it is settled; return the value that was stored first."""
     statement = "UPDATE calls SET value = coalesce(value, ?) WHERE number = ? RETURNING value"
     return connection.execute(statement, (value, call)).fetchone()[0]
 
 
-def settle_call(
-    connection: sqlite3.Connection, call: int, last: list[tuple[MessageKind, bytes]]
-) -> OutgoingMessage | None:
+def settle_call(connection: Connection, call: int, last: list[tuple[MessageKind, bytes]]) -> OutgoingMessage | None:
     """Settle a call with its last messages, unless it is settled; return its next message to send."""
-    if _end_pending(connection, call, CallState.SETTLED):
+    if _end_pending(connection, call, "settled"):
         for kind, body in last:
             append_message(connection, call, kind, body)
     return next_message(connection, call)
 
 
 def open_subscription(
-    connection: sqlite3.Connection, call: int, confirmation: bytes, topic: str | None, expires_at: int
+    connection: Connection, call: int, confirmation: bytes, topic: str | None, expires_at: int
 ) -> OutgoingMessage | None:
     """Record that a call opened a subscription, with its confirmation; None if the call is settled."""
-    if not _end_pending(connection, call, CallState.SUBSCRIBED):
+    if not _end_pending(connection, call, "subscribed"):
         return None
     connection.execute(
         "INSERT INTO subscriptions (call, topic, expires_at) VALUES (?, ?, ?)", (call, topic, expires_at)
     )
-    return append_message(connection, call, MessageKind.RESULT, confirmation)
+    return append_message(connection, call, "result", confirmation)
 
 
-def _end_pending(connection: sqlite3.Connection, call: int, state: CallState) -> bool:
+def _end_pending(connection: Connection, call: int, state: CallState) -> bool:
     """Move a call out of the states in which a result is pending; False if it is not in one."""
     connection.execute("DELETE FROM questions WHERE call = ?", (call,))
     updated = connection.execute(
@@ -159,42 +140,42 @@ def _end_pending(connection: sqlite3.Connection, call: int, state: CallState) ->
     return updated.fetchone() is not None
 
 
-def cancel_calls(connection: sqlite3.Connection, caller: str, thread: str, call_id: str | None = None) -> list[int]:
+def cancel_calls(connection: Connection, caller: str, thread: str, call_id: str | None = None) -> list[int]:
     """Cancel one call of a caller, or all its questions and subscriptions in a thread; return the numbers of the calls.
 
     Subscriptions end here, and the runner stops the other calls. Without a call id, running work continues.
     """
     rows = connection.execute(
-        "UPDATE calls SET is_canceled = 1 WHERE thread = ?1 AND caller = ?2 AND"
-        " CASE WHEN ?3 IS NULL THEN state IN ('asking', 'subscribed') ELSE id = ?3 AND state <> 'settled' END"
+        "UPDATE calls SET is_canceled = 1 WHERE thread = :thread AND caller = :caller AND"
+        " CASE WHEN :id IS NULL THEN state IN ('asking', 'subscribed') ELSE id = :id AND state <> 'settled' END"
         " RETURNING number",
-        (thread, caller, call_id),
+        {"thread": thread, "caller": caller, "id": call_id},
     ).fetchall()
     for row in rows:
         cancel_subscription(connection, row[0])
     return [row[0] for row in rows]
 
 
-def is_owned_by_other(connection: sqlite3.Connection, caller: str, thread: str) -> bool:
+def is_owned_by_other(connection: Connection, caller: str, thread: str) -> bool:
     """Return whether a thread belongs to another caller, who made the first call in it or below it."""
     row = connection.execute(
         "SELECT caller FROM calls WHERE number = (SELECT min(number) FROM"
-        " (SELECT number FROM calls WHERE thread = ?1 UNION ALL SELECT call FROM ancestors WHERE thread = ?1))",
-        (thread,),
+        " (SELECT number FROM calls WHERE thread = ? UNION ALL SELECT call FROM ancestors WHERE thread = ?))",
+        (thread, thread),
     ).fetchone()
     return row is not None and row[0] != caller
 
 
-def unsettled_calls(connection: sqlite3.Connection) -> list[StoredCall]:
+def unsettled_calls(connection: Connection) -> list[StoredCall]:
     """Return the calls that are not settled, in order of arrival."""
     rows = connection.execute(
         "SELECT caller, thread, id, call_id, callback_url, base_url, body, number, state, is_canceled"
         " FROM calls WHERE state <> 'settled' ORDER BY number"
     )
-    return [replace(StoredCall(*row), state=CallState(row[-2]), is_canceled=bool(row[-1])) for row in rows]
+    return [StoredCall(*row) for row in rows]
 
 
-def delete_settled_calls(connection: sqlite3.Connection, before: int) -> None:
+def delete_settled_calls(connection: Connection, before: int) -> None:
     """Delete calls that were settled before a time; until then a repeated invocation is recognized."""
     deleted = connection.execute(
         "DELETE FROM calls WHERE state = 'settled' AND changed_at < ?"
@@ -204,7 +185,7 @@ def delete_settled_calls(connection: sqlite3.Connection, before: int) -> None:
     connection.executemany("DELETE FROM ancestors WHERE call = ?", deleted)
 
 
-def append_message(connection: sqlite3.Connection, call: int, kind: MessageKind, body: bytes) -> OutgoingMessage | None:
+def append_message(connection: Connection, call: int, kind: MessageKind, body: bytes) -> OutgoingMessage | None:
     """Add a message behind the others of its call, and return the call's next message to send."""
     connection.execute(
         "INSERT INTO messages (call, kind, body, queued_at) VALUES (?, ?, ?, ?)", (call, kind, body, time.time_ns())
@@ -212,24 +193,23 @@ def append_message(connection: sqlite3.Connection, call: int, kind: MessageKind,
     return next_message(connection, call)
 
 
-def next_message(connection: sqlite3.Connection, call: int) -> OutgoingMessage | None:
+def next_message(connection: Connection, call: int) -> OutgoingMessage | None:
     """Return the oldest message of a call."""
     return next(_messages(connection, "call = ? ORDER BY messages.number LIMIT 1", call), None)
 
 
-def next_messages(connection: sqlite3.Connection) -> list[OutgoingMessage]:
+def next_messages(connection: Connection) -> list[OutgoingMessage]:
     """Return the next message of every call that has one."""
     return list(_messages(connection, "messages.number IN (SELECT min(number) FROM messages GROUP BY call)"))
 
 
-def _messages(connection: sqlite3.Connection, condition: str, *values: int) -> Iterator[OutgoingMessage]:
+def _messages(connection: Connection, condition: str, *values: int) -> Iterator[OutgoingMessage]:
     columns = "messages.number, call, caller, kind, callback_url, messages.body, queued_at"
     query = f"SELECT {columns} FROM messages JOIN calls ON calls.number = call WHERE {condition}"  # noqa: S608 -- constants only
-    for row in connection.execute(query, values).fetchall():
-        yield OutgoingMessage(*row)._replace(kind=MessageKind(row[3]))
+    return map(OutgoingMessage._make, connection.execute(query, values).fetchall())
 
 
-def delete_message(connection: sqlite3.Connection, message: OutgoingMessage) -> OutgoingMessage | None:
+def delete_message(connection: Connection, message: OutgoingMessage) -> OutgoingMessage | None:
     """Delete a message that needs no further delivery, and return the next one of its call."""
     connection.execute("DELETE FROM messages WHERE number = ?", (message.number,))
     following = next_message(connection, message.call)
@@ -238,17 +218,17 @@ def delete_message(connection: sqlite3.Connection, message: OutgoingMessage) -> 
     return following
 
 
-def _clear_secrets(connection: sqlite3.Connection, call: int) -> None:
+def _clear_secrets(connection: Connection, call: int) -> None:
     """Clear the body and URLs of a settled call without messages; the rest identifies a repetition."""
     connection.execute(
-        "UPDATE calls SET body = NULL, callback_url = NULL, base_url = NULL WHERE number = ?1 AND state = 'settled'"
-        " AND NOT EXISTS (SELECT 1 FROM messages WHERE call = ?1)",
-        (call,),
+        "UPDATE calls SET body = NULL, callback_url = NULL, base_url = NULL WHERE number = ? AND state = 'settled'"
+        " AND NOT EXISTS (SELECT 1 FROM messages WHERE call = ?)",
+        (call, call),
     )
 
 
 def publish_event(
-    connection: sqlite3.Connection,
+    connection: Connection,
     topic: str,
     body_for: Callable[[Subscriber], bytes],
     last_for: Callable[[Subscriber], bytes],
@@ -273,13 +253,13 @@ def publish_event(
     return sent, ended
 
 
-def _subscribers(connection: sqlite3.Connection, condition: str, value: str | int) -> list[Subscriber]:
+def _subscribers(connection: Connection, condition: str, value: str | int) -> list[Subscriber]:
     query = "SELECT call, thread, id FROM subscriptions JOIN calls ON calls.number = call WHERE "
     return list(map(Subscriber._make, connection.execute(query + condition, (value,))))
 
 
 def append_event(
-    connection: sqlite3.Connection, call: int, body: bytes, bookmark: str | None, *, final: bool
+    connection: Connection, call: int, body: bytes, bookmark: str | None, *, final: bool
 ) -> OutgoingMessage | None:
     """Store one event and its bookmark; None if the subscription has ended, so that nothing follows a final event."""
     is_active = connection.execute(
@@ -289,30 +269,30 @@ def append_event(
     ).fetchone()
     if is_active is None:
         return None
-    message = append_message(connection, call, MessageKind.EVENT, body)
+    message = append_message(connection, call, "event", body)
     if final:
         _end_subscription(connection, call)
     return message
 
 
-def bookmark_of(connection: sqlite3.Connection, call: int) -> str | None:
+def bookmark_of(connection: Connection, call: int) -> str | None:
     """Return the bookmark of a subscription's last event."""
     row = connection.execute("SELECT bookmark FROM subscriptions WHERE call = ?", (call,)).fetchone()
     return None if row is None else row[0]
 
 
-def cancel_subscription(connection: sqlite3.Connection, call: int) -> None:
+def cancel_subscription(connection: Connection, call: int) -> None:
     """End a subscription at once, and delete its unsent events."""
-    connection.execute("DELETE FROM messages WHERE call = ? AND kind = ?", (call, MessageKind.EVENT))
+    connection.execute("DELETE FROM messages WHERE call = ? AND kind = 'event'", (call,))
     _end_subscription(connection, call)
 
 
-def expired_subscriptions(connection: sqlite3.Connection, now: int) -> list[Subscriber]:
+def expired_subscriptions(connection: Connection, now: int) -> list[Subscriber]:
     """Return the subscriptions that have expired."""
     return _subscribers(connection, "expires_at <= ?", now)
 
 
-def _end_subscription(connection: sqlite3.Connection, call: int) -> None:
+def _end_subscription(connection: Connection, call: int) -> None:
     connection.execute("DELETE FROM subscriptions WHERE call = ?", (call,))
     connection.execute(
         "UPDATE calls SET state = 'settled', changed_at = ? WHERE number = ? AND state = 'subscribed'",
@@ -329,13 +309,14 @@ class NewQuestion(NamedTuple):
         token: the digest of the token that an answer must present.
         secret: private data of the question, such as a code verifier.
         choices: how many there are; 0 for an authorization.
+        limit_s: how long the user may take.
     """
 
     number: int
     token: str
     secret: str | None
     choices: int
-    expires_at: int
+    limit_s: float
     body: bytes
 
 
@@ -363,16 +344,17 @@ class OpenQuestion(NamedTuple):
     choices: int
 
 
-def ask_question(connection: sqlite3.Connection, call: int, question: NewQuestion) -> QuestionState:
+def ask_question(connection: Connection, call: int, question: NewQuestion) -> QuestionState:
     """Store a question and its message, unless it was asked before; an open one makes the call `asking`."""
     state = find_question(connection, call, question.number)
     if state is None:
+        expires_at = time.time_ns() + int(question.limit_s * 1e9)
         connection.execute(
             "INSERT INTO questions (call, number, token, secret, choices, expires_at) VALUES (?, ?, ?, ?, ?, ?)",
-            (call, *question[:-1]),
+            (call, *question[:-2], expires_at),
         )
-        append_message(connection, call, MessageKind.QUESTION, question.body)
-        state = QuestionState(answer=None, expires_at=question.expires_at, is_last=True)
+        append_message(connection, call, "question", question.body)
+        state = QuestionState(answer=None, expires_at=expires_at, is_last=True)
     if state.answer is None:
         connection.execute(
             "UPDATE calls SET state = 'asking' WHERE number = ? AND state IN ('accepted', 'started')", (call,)
@@ -380,17 +362,17 @@ def ask_question(connection: sqlite3.Connection, call: int, question: NewQuestio
     return state
 
 
-def find_question(connection: sqlite3.Connection, call: int, number: int) -> QuestionState | None:
+def find_question(connection: Connection, call: int, number: int) -> QuestionState | None:
     """Return a question that was asked before."""
     row = connection.execute(
-        "SELECT answer, expires_at, number = (SELECT max(number) FROM questions WHERE call = ?1)"
-        " FROM questions WHERE call = ?1 AND number = ?2",
-        (call, number),
+        "SELECT answer, expires_at, number = (SELECT max(number) FROM questions WHERE call = ?)"
+        " FROM questions WHERE call = ? AND number = ?",
+        (call, call, number),
     ).fetchone()
     return None if row is None else QuestionState(*row)
 
 
-def find_open_question(connection: sqlite3.Connection, token: str, now: int) -> OpenQuestion | None:
+def find_open_question(connection: Connection, token: str, now: int) -> OpenQuestion | None:
     """Return the question of a token; None if it is answered, expired or unknown."""
     row = connection.execute(
         "SELECT call, questions.number, id, secret, choices FROM questions JOIN calls ON calls.number = call"
@@ -400,17 +382,17 @@ def find_open_question(connection: sqlite3.Connection, token: str, now: int) -> 
     return None if row is None else OpenQuestion(*row)
 
 
-def store_answer(connection: sqlite3.Connection, call: int, answer: str, number: int | None = None) -> list[int]:
+def store_answer(connection: Connection, call: int, answer: str, number: int | None = None) -> list[int]:
     """Store the answer to one open question of a call, or to all; return the numbers of those that it answered."""
     rows = connection.execute(
-        "UPDATE questions SET answer = ?1, secret = NULL"
-        " WHERE call = ?2 AND number = coalesce(?3, number) AND answer IS NULL RETURNING number",
+        "UPDATE questions SET answer = ?, secret = NULL"
+        " WHERE call = ? AND number = coalesce(?, number) AND answer IS NULL RETURNING number",
         (answer, call, number),
     )
     return [row[0] for row in rows.fetchall()]
 
 
-def store_grant(connection: sqlite3.Connection, client: str, user_id: str, tokens: bytes) -> None:
+def store_grant(connection: Connection, client: str, user_id: str, tokens: bytes) -> None:
     """Store a user's tokens in place of the previous ones."""
     connection.execute(
         "INSERT INTO grants VALUES (?, ?, ?) ON CONFLICT (client, user_id) DO UPDATE SET tokens = excluded.tokens",
@@ -418,18 +400,18 @@ def store_grant(connection: sqlite3.Connection, client: str, user_id: str, token
     )
 
 
-def find_grant(connection: sqlite3.Connection, client: str, user_id: str) -> bytes | None:
+def find_grant(connection: Connection, client: str, user_id: str) -> bytes | None:
     """Return a user's tokens; None if there are none."""
     row = connection.execute("SELECT tokens FROM grants WHERE client = ? AND user_id = ?", (client, user_id)).fetchone()
     return None if row is None else row[0]
 
 
-def delete_grant(connection: sqlite3.Connection, client: str, user_id: str) -> None:
+def delete_grant(connection: Connection, client: str, user_id: str) -> None:
     """Delete a user's tokens."""
     connection.execute("DELETE FROM grants WHERE client = ? AND user_id = ?", (client, user_id))
 
 
-def claim_nonce(connection: sqlite3.Connection, nonce: str, expires_at: int) -> bool:
+def claim_nonce(connection: Connection, nonce: str, expires_at: int) -> bool:
     """Store the nonce of a request; False if it is stored already."""
     row = connection.execute(
         "INSERT INTO nonces VALUES (?, ?) ON CONFLICT (nonce) DO NOTHING RETURNING nonce", (nonce, expires_at)
@@ -437,6 +419,6 @@ def claim_nonce(connection: sqlite3.Connection, nonce: str, expires_at: int) -> 
     return row is not None
 
 
-def delete_expired_nonces(connection: sqlite3.Connection, now: int) -> None:
+def delete_expired_nonces(connection: Connection, now: int) -> None:
     """Delete nonces whose requests are too old to be admitted."""
     connection.execute("DELETE FROM nonces WHERE expires_at < ?", (now,))

@@ -141,7 +141,7 @@ GUIDANCE_BY_CODE: dict[str | None, Guidance] = {
         "do not repeat the call: it continues by itself, and a second call would run, too",
         approval_required=True,
     ),
-    "runtime_closed": Guidance(_NO, _NEVER, "open another runtime and call there"),
+    "runtime_closed": Guidance(_NO, _NEVER, "report that the tools have been stopped, and that the call did not run"),
 }
 """Guidance for error codes of the runtime whose class alone would mislead."""
 
@@ -229,34 +229,21 @@ def complete_error(error: ToolError, scrubber: Scrubber | None = None) -> ToolEr
 
 def _completed(error: ToolError, scrubber: Scrubber | None) -> tuple[ToolError, bool]:
     """Return the complete error, and whether a secret was masked in it."""
-    short = _shortened(error, scrubber)
-    scrubbed = _scrubbed(short, scrubber)
-    return _scrubbed(_filled(scrubbed), scrubber), scrubbed is not short
-
-
-def _scrubbed(error: ToolError, scrubber: Scrubber | None) -> ToolError:
-    return error if scrubber is None else scrubber.part(error)
-
-
-def _shortened(error: ToolError, scrubber: Scrubber | None) -> ToolError:
-    """Return an error whose message is short enough to be searched."""
-    if error.message is None or len(error.message) <= MAX_SCRUBBED_CHARS:
-        return error
-    return replace(error, message=scrubbed_message(error.message, scrubber, MAX_SCRUBBED_CHARS))
-
-
-def _filled(error: ToolError) -> ToolError:
-    guidance = guidance_of(error.error_class, error.error_code)
-    default_retry = guidance.retry(safe=not effects_possible(error.error_class, _phase_of(error)))
-    return replace(
-        error,
-        error_code=error.error_code or str(error.error_class),
-        message=clean_message(error.message or "") or str(error.error_class),
-        recoverability=error.recoverability or guidance.recoverability,
-        retry_after=None if error.retry_after is UNSET else error.retry_after,
-        retry=error.retry or default_retry,
-        abort_reason=error.abort_reason or outcome_of(error).abort_reason,
+    if error.message is not None and len(error.message) > MAX_SCRUBBED_CHARS:
+        error = replace(error, message=scrubbed_message(error.message, scrubber, MAX_SCRUBBED_CHARS))
+    masked = error if scrubber is None else scrubber.part(error)
+    guidance = guidance_of(masked.error_class, masked.error_code)
+    default_retry = guidance.retry(safe=not effects_possible(masked.error_class, _phase_of(masked)))
+    whole = replace(
+        masked,
+        error_code=masked.error_code or str(masked.error_class),
+        message=clean_message(masked.message or "") or str(masked.error_class),
+        recoverability=masked.recoverability or guidance.recoverability,
+        retry_after=None if masked.retry_after is UNSET else masked.retry_after,
+        retry=masked.retry or default_retry,
+        abort_reason=masked.abort_reason or outcome_of(masked).abort_reason,
     )
+    return whole if scrubber is None else scrubber.part(whole), masked is not error
 
 
 def outcome_of(error: ToolError) -> Outcome:

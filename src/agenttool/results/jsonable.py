@@ -23,6 +23,7 @@ from uuid import UUID
 import msgspec
 
 from agenttool.codec import clone
+from agenttool.codec.size import MAX_DIGITS, may_have_long_integer
 from agenttool.errors import ToolFailure
 from agenttool.ports.output import MAX_TEXT_CHARS, MAX_VALUES, Media
 from agenttool.records import ErrorClass, Json, Phase
@@ -38,12 +39,7 @@ if TYPE_CHECKING:
 MAX_DEPTH = 100
 """How deeply a result may be nested; many readers of records reject deeper JSON."""
 
-MAX_DIGITS = 300
-"""How many digits an integer of a result may have: the time to write it grows with their square."""
-
 _TOO_LARGE = 10**MAX_DIGITS
-_LONE_SURROGATE = "text with a lone surrogate"
-_REPLACE_IT = "decode it with errors='replace'"
 _JSON_CONTAINERS = frozenset({dict, list})
 _CONTAINERS = _JSON_CONTAINERS | {tuple, set, frozenset}
 _SCALARS = frozenset({str, int, float, bool, type(None)})
@@ -55,6 +51,7 @@ _T = TypeVar("_T")
 _V = TypeVar("_V")
 
 encode: Callable[[object], bytes] = msgspec.json.Encoder().encode
+_decode: Callable[[bytes], Json] = msgspec.json.Decoder().decode
 
 
 StoreBytes = Callable[[bytes, str | None, str | None], str]
@@ -124,20 +121,28 @@ def refuse_long_text(chars: int) -> None:
         )
 
 
-def encode_json(value: object) -> bytes | None:
-    """Return the encoding of a value that already is JSON; none if it must be converted.
+def encode_json(value: object, levels: int = 0) -> tuple[bytes, Json] | None:
+    """Return the encoding of a value that already is JSON, and the value; none if it must be converted.
+
+    A small value has the `levels` of `quick_levels`. It is encoded before it is known to be JSON, then decoded and
+    compared, which is faster than a walk. The decoded value is returned.
 
     Raises:
         ToolFailure: result_mapping_failed; it holds more than `MAX_VALUES` values, or too many characters.
     """
-    if type(value) not in _JSON_TYPES or not _is_plain_json(value):
+    if type(value) not in _JSON_TYPES or not (levels or _is_plain_json(value)):
         return None
     try:
         written = encode(value)
+        if 0 < levels <= MAX_DEPTH and not may_have_long_integer(written):
+            decoded = _decode(written)
+            return (written, decoded) if decoded == value else None
     except Exception:  # noqa: BLE001 -- the conversion reports what is wrong
         return None
+    if levels and not _is_plain_json(value):
+        return None
     refuse_long_text(len(written))
-    return written
+    return written, cast("Json", value)
 
 
 def to_jsonable(value: object, store: StoreBytes) -> Json:
@@ -146,9 +151,8 @@ def to_jsonable(value: object, store: StoreBytes) -> Json:
     Raises:
         ToolFailure: result_mapping_failed; the message names the place and what to return instead.
     """
-    if encode_json(value) is None:
-        return run_tool_code(_Conversion(store).convert, value)
-    return clone(cast("Json", value))
+    found = encode_json(value)
+    return run_tool_code(_Conversion(store).convert, value) if found is None else clone(found[1])
 
 
 def to_jsonable_leniently(value: object, store: StoreBytes) -> Json:
@@ -172,10 +176,7 @@ def unicode_text(text: object) -> str:
         raise mapping_failure(
             f"output has {_type_name(text)} where text is expected; return bytes as Media, other values as a value"
         )
-    if not is_unicode(text):
-        raise mapping_failure(f"output is {_LONE_SURROGATE}; {_REPLACE_IT}", code="not_unicode")
-    refuse_long_text(len(text))
-    return str.__str__(text)
+    return _Conversion(reject_bytes).text(text)
 
 
 def _is_plain_json(value: object) -> bool:
@@ -259,7 +260,7 @@ class _Conversion:
         text = str.__str__(cast("str", value))
         refuse_long_text(len(text))
         if not is_unicode(text):
-            raise self._failure(_LONE_SURROGATE, _REPLACE_IT, code="not_unicode")
+            raise self._failure("text with a lone surrogate", "decode it with errors='replace'", code="not_unicode")
         return text
 
     def integer(self, value: object) -> int:

@@ -5,7 +5,6 @@ redaction, errors and partial failures.
 """
 
 from enum import Enum
-from typing import cast
 
 from agenttool.codec import clone, read, write
 from agenttool.codec.visible_text import has_invisible
@@ -33,7 +32,13 @@ from agenttool.records import (
     replace,
     text_item,
 )
-from agenttool.results.content import ContentReader, content_entries, is_content, is_content_list, json_in
+from agenttool.results.content import (
+    ContentReader,
+    content_entries,
+    is_content,
+    is_empty_text,
+    json_in,
+)
 from agenttool.results.failure import complete_error, error_text, guided, outcome_of
 from agenttool.results.jsonable import (
     encode,
@@ -46,7 +51,7 @@ from agenttool.results.jsonable import (
     to_jsonable,
 )
 from agenttool.results.mapping_plan import MappingPlan
-from agenttool.results.media import MediaExtractor, find_media, may_hold_media
+from agenttool.results.media import find_media, may_hold_media
 from agenttool.results.messages import clean_message
 from agenttool.results.payloads import JSON, Payload
 from agenttool.results.redaction import (
@@ -88,12 +93,6 @@ class Mapped(Part, frozen=True, kw_only=True):
     is_plain: bool = False
 
 
-class _CallIds(Part, frozen=True, kw_only=True):
-    result_id: ResultId
-    invocation_id: InvocationId
-    created_at: Timestamp
-
-
 class _OutputContent(Part, frozen=True, kw_only=True):
     """The items of an output, what a model reads of them, and the structured value."""
 
@@ -103,15 +102,16 @@ class _OutputContent(Part, frozen=True, kw_only=True):
     state: RedactionState = RedactionState.NONE
 
 
-def map_output(
+def map_output(  # noqa: PLR0913, PLR0917 -- on the path of every call, so without a record
     output: object,
     plan: MappingPlan,
     invocation_id: InvocationId,
     created_at: Timestamp,
     scrubber: Scrubber | None = None,
     mutation_refs: tuple[MutationId, ...] = (),
+    levels: int = 0,
 ) -> Mapped:
-    """Map the output of a tool to its result.
+    """Map the output of a tool to its result; `levels` is what `quick_levels` returned, 0 if it was not called.
 
     The same output gives the same bytes, also when the call is replayed (AT-PIPE-20). The payloads must be stored
     before the result is delivered.
@@ -124,17 +124,27 @@ def map_output(
         plain = str(output), output
     else:
         may_be_plain = plan.is_plain and (plan.kinds is None or type(output) in plan.kinds or _is_typed(output, plan))
-        plain = _plain_output(output, plan) if may_be_plain else None
+        plain = _plain_output(output, plan, levels) if may_be_plain else None
     if plain is None or (scrubber is not None and _may_hold_secret(plain[0], scrubber)):
-        ids = _CallIds(result_id=result_id, invocation_id=invocation_id, created_at=created_at)
+        empty = ToolResult(
+            result_id=result_id,
+            invocation_id=invocation_id,
+            status=_SUCCEEDED,
+            is_error=False,
+            content=(),
+            model_facing_content=_EMPTY_CONTENT,
+            empty_result=True,
+            redaction_state=_NOT_REDACTED,
+            created_at=created_at,
+        )
         if (
             output is None
             and plan.is_bare
             and not plan.fails_if_empty
             and (plan.kinds is None or type(None) in plan.kinds)
         ):
-            return _empty(ids)
-        return measured(*_map_any(output, plan, ids, scrubber))
+            return Mapped(result=empty, chars=len(EMPTY_TEXT))
+        return measured(*_map_any(output, plan, empty, scrubber))
     text, structured = plain
     result = plain_result(text, structured, invocation_id, result_id, created_at, mutation_refs or None)
     if structured is UNSET and type(output) is not str:
@@ -148,48 +158,31 @@ def _is_typed(output: object, plan: MappingPlan) -> bool:
     return type(output) in _SCALARS and plan.output_check is not None and plan.output_check.accepts(output, output)
 
 
-def _empty(ids: _CallIds) -> Mapped:
-    """Return what `_map_any` would return for none; many tools return nothing."""
-    result = ToolResult(
-        result_id=ids.result_id,
-        invocation_id=ids.invocation_id,
-        status=_SUCCEEDED,
-        is_error=False,
-        content=(),
-        model_facing_content=_EMPTY_CONTENT,
-        empty_result=True,
-        redaction_state=_NOT_REDACTED,
-        created_at=ids.created_at,
-    )
-    return Mapped(result=result, chars=len(EMPTY_TEXT))
-
-
 def _may_hold_secret(text: str, scrubber: Scrubber) -> bool:
     """Return whether a secret is in a text, or may be in what is escaped there."""
     return "\\" in text or scrubber.text(text) is not text
 
 
-def _plain_output(output: object, plan: MappingPlan) -> tuple[str, Json | UnsetType] | None:
+def _plain_output(output: object, plan: MappingPlan, levels: int) -> tuple[str, Json | UnsetType] | None:
     """Return the text and the structured value of a plain output; none if it needs the general path.
 
     A text without a schema has no structured value. Nor has a value whose text will be stored.
     """
     if type(output) is str:
-        text = output
+        text = value = output
         refuse_long_text(len(text))
         if not text or not is_unicode(text) or find_media(text):
             return None
     else:
-        written = encode_json(output)
-        if written is None or may_hold_media(written):
+        found = encode_json(output, levels)
+        if found is None or may_hold_media(found[0]):
             return None
-        text = written.decode()
-    value = cast("Json", output)
+        text, value = found[0].decode(), found[1]
     if has_invisible(text) or (plan.check is not None and not plan.check.accepts(value)):
         return None
     if type(output) is str:
         return text, UNSET if plan.check is None else text
-    return text, UNSET if len(text) > plan.stored_above else clone(value)
+    return text, UNSET if len(text) > plan.stored_above else clone(value) if value is output else value
 
 
 def measured(result: ToolResult, payloads: tuple[Payload, ...] = ()) -> Mapped:
@@ -205,7 +198,7 @@ def _json_chars(value: Json | UnsetType) -> int:
 
 
 def _map_any(
-    output: object, plan: MappingPlan, ids: _CallIds, scrubber: Scrubber | None
+    output: object, plan: MappingPlan, empty: ToolResult, scrubber: Scrubber | None
 ) -> tuple[ToolResult, tuple[Payload, ...]]:
     """Map any output.
 
@@ -219,20 +212,20 @@ def _map_any(
     redactor = plan.redactor
     if redactor is not None and redactor.is_whole:
         content = _OutputContent(for_model=(text_item(plan.fallback_summary or MARKER),), state=RedactionState.FULL)
-        return _result(NativeOutput(is_error=native.is_error, value=MARKER), plan, ids, content), ()
+        return _result(NativeOutput(is_error=native.is_error, value=MARKER), plan, empty, content), ()
     if redactor is not None:
         found = run_tool_code(lambda each: _sensitive_values(each, redactor), native)
         own = compile_scrubber(found)
         scrubber = own.merged_with(scrubber) if own is not None else scrubber
-    media = MediaExtractor(scrubber)
-    content = run_tool_code(lambda each: _read_content(each, plan, media), native)
+    reader = ContentReader(scrubber, plan.redactor, plan.stored_above)
+    content = run_tool_code(lambda each: _read_content(each, plan, reader), native)
     if not plan.has_artifacts:
         _reject_artifacts(native, content.content)
-    result = run_tool_code(lambda each: _result(each, plan, ids, content, scrubber), native)
+    result = run_tool_code(lambda each: _result(each, plan, empty, content, scrubber), native)
     if scrubber is not None:
         result = _without_secrets(result, scrubber)
     try:
-        return _checked(result), media.payloads
+        return _checked(result), reader.payloads
     except (RecordError, TypeError, ValueError, RecursionError) as error:
         raise mapping_failure(f"output is not a valid result: {error}; fill NativeOutput as it is declared") from error
 
@@ -267,7 +260,7 @@ def _native(output: object, plan: MappingPlan) -> NativeOutput:
 
 def _sensitive_values(native: NativeOutput, redactor: Redactor) -> list[Json]:
     """Return the values at the sensitive places of an output, so that its other texts can be scrubbed of them."""
-    reader = ContentReader(media=MediaExtractor(), redactor=None)
+    reader = ContentReader()
     values = [reader.structured(each) for each in (native.structured_content, native.value) if _is_value(each)]
     for item in content_entries(native) or ():
         text = item.text if isinstance(item, ContentItem) else item
@@ -281,12 +274,11 @@ def _is_value(value: object) -> bool:
     return not (value is UNSET or value is None or isinstance(value, str) or is_content(value))
 
 
-def _read_content(native: NativeOutput, plan: MappingPlan, media: MediaExtractor) -> _OutputContent:
+def _read_content(native: NativeOutput, plan: MappingPlan, reader: ContentReader) -> _OutputContent:
     """Read the content and the structured value of an output.
 
     The schema checks the value as the tool returned it, before media and secrets are removed.
     """
-    reader = ContentReader(media=media, redactor=plan.redactor, inline_chars=plan.stored_above)
     raw = _structured_value(native, reader, has_schema=plan.check is not None)
     if plan.check is not None and not _is_failure(native):
         _check_schema(raw, plan.check)
@@ -301,26 +293,26 @@ def _read_content(native: NativeOutput, plan: MappingPlan, media: MediaExtractor
         failed = [{"item": each.item, "message": each.message} for each in native.partial.failed]
         facts = reader.cleaned(reader.structured({"succeeded": native.partial.succeeded, "failed": failed}))
         items = (*items, ContentItem(type=ContentClass.STRUCTURED_CONTENT, name="partial", data=facts))
-    for_model = [reader.for_model(item) for item in items]
+    for_model = [reader.for_model(item) for item in items if not is_empty_text(item)]
     # `for_model` can find more media, so the extracted items come last.
-    for_model += [reader.for_model(item) for item in media.items]
-    is_redacted = reader.has_redacted or media.has_scrubbed
+    for_model += [reader.for_model(item) for item in reader.items]
     return _OutputContent(
-        content=(*items, *media.items),
+        content=(*items, *reader.items),
         for_model=tuple(for_model),
         structured=facts if structured is UNSET and plan.check is None else structured,
-        state=RedactionState.PARTIAL if is_redacted else RedactionState.NONE,
+        state=RedactionState.PARTIAL if reader.has_masked else RedactionState.NONE,
     )
 
 
 def _structured_value(native: NativeOutput, reader: ContentReader, *, has_schema: bool) -> Json | UnsetType:
     if native.structured_content is not UNSET:
         return reader.structured(native.structured_content)
-    if native.value is None or isinstance(native.value, str):
-        return native.value if has_schema else UNSET
-    if has_schema and is_content_list(native.value):
+    value = native.value
+    if value is None or isinstance(value, str):
+        return value if has_schema else UNSET
+    if has_schema and is_content(value) and isinstance(value, list | tuple):
         # Its media are content; in the value that the schema checks, payload ids replace them.
-        return to_jsonable(native.value, MediaExtractor().add_bytes)
+        return ContentReader().structured(native.value)
     return reader.structured(native.value) if _is_value(native.value) else UNSET
 
 
@@ -407,7 +399,7 @@ def _error_of(native: NativeOutput, plan: MappingPlan, for_model: tuple[ContentI
 
 
 def _result(
-    native: NativeOutput, plan: MappingPlan, ids: _CallIds, found: _OutputContent, scrubber: Scrubber | None = None
+    native: NativeOutput, plan: MappingPlan, empty: ToolResult, found: _OutputContent, scrubber: Scrubber | None = None
 ) -> ToolResult:
     error = _error_of(native, plan, found.for_model)
     if error is not None:
@@ -418,14 +410,11 @@ def _result(
         raise mapping_failure(
             "output is empty, and the tool declares that it never is; report the fault", code="empty_result"
         )
-    content, for_model = found.content, found.for_model
-    if is_empty:
-        for_model = _EMPTY_CONTENT
-    elif error is not None and not for_model:
+    content, for_model = found.content, found.for_model or _EMPTY_CONTENT
+    if error is not None and not found.for_model:
         content = for_model = (text_item(error_text(error)),)
-    return ToolResult(
-        result_id=ids.result_id,
-        invocation_id=ids.invocation_id,
+    return replace(
+        empty,
         status=status,
         is_error=status.is_error,
         content=content,
@@ -443,7 +432,6 @@ def _result(
         redaction_state=found.state,
         error=error,
         external_mappings=native.external_mappings,
-        created_at=ids.created_at,
     )
 
 

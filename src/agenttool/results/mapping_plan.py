@@ -6,7 +6,7 @@ from math import inf
 
 from agenttool.errors import ConfigError, RecordError
 from agenttool.ports.tool import OutputCheck
-from agenttool.records import ContentClass, Json, OutputContract, ToolInterface
+from agenttool.records import ContentClass, ExecutionProfile, Json, OutputContract, ToolInterface
 from agenttool.results.redaction import Redactor, compile_redactor
 from agenttool.schema.compile import Checker, compile_schema
 
@@ -18,7 +18,7 @@ class MappingPlan:
     """How the outputs of one tool are mapped; read from its records once.
 
     Attributes:
-        effects: false if the tool only reads, so that errors can say so.
+        effects: false if the tool only reads or may be repeated, so that errors say that a retry is safe.
         is_plain: at most a schema applies, so a plain output can be mapped directly.
         is_bare: nothing applies, not even a schema.
         fails_if_empty: a success without output is a failure, not a marker (G-56).
@@ -70,7 +70,7 @@ def plan_mapping(
     *,
     mapper: Callable[[object], object] | None = None,
     output_check: OutputCheck | None = None,
-    supports_artifacts: bool = False,
+    profile: ExecutionProfile | None = None,
     stored_above: float = inf,
 ) -> MappingPlan:
     """Return the plan of a tool; `mapper` is the code behind `result_mapper`, if the tool has one.
@@ -82,6 +82,8 @@ def plan_mapping(
     """
     contract = contract or OutputContract()
     rendering = interface.rendering
+    supports_artifacts = profile is not None and profile.supports_artifacts is True
+    may_repeat = profile is not None and _may_repeat(profile)
     return MappingPlan(
         check=output_checker(interface, contract),
         content_types=None if contract.content_types is None else frozenset(contract.content_types),
@@ -94,8 +96,14 @@ def plan_mapping(
         ui_facing_summary=rendering and rendering.ui_summary,
         transcript_search_text=rendering and rendering.transcript_search_text,
         has_artifacts=supports_artifacts or bool(contract.artifact_expectations),
-        effects=False if interface.is_read_only is True else None,
+        effects=False if interface.is_read_only is True or may_repeat else None,
     )
+
+
+def _may_repeat(profile: ExecutionProfile) -> bool:
+    """Return whether the owner of the tool, or a trusted server, states that a call may run twice."""
+    semantics = profile.retry_semantics
+    return profile.supports_retries is True or (isinstance(semantics, dict) and semantics.get("idempotent") is True)
 
 
 def output_checker(interface: ToolInterface, contract: OutputContract | None) -> Checker | None:

@@ -64,7 +64,7 @@ class MediaExtractor:
         self._scrubber = self._text_scrubber = scrubber
         self._payloads: dict[str, Payload] = {}
         self._items: dict[str, ContentItem] = {}
-        self.has_scrubbed = False
+        self.has_masked = False
 
     @property
     def payloads(self) -> tuple[Payload, ...]:
@@ -127,11 +127,11 @@ class MediaExtractor:
         if isinstance(leaf, str):
             hints = (inside.get(name) for name in _TYPE_NAMES) if inside else ()
             return self.text(leaf, next((each for each in hints if isinstance(each, str)), None))
-        return leaf if self._text_scrubber is None else self._note(leaf, self._text_scrubber.leaf(leaf))
+        return leaf if self._text_scrubber is None else self.note(leaf, self._text_scrubber.leaf(leaf))
 
     def part(self, part: _P) -> _P:
         """Mask the secrets of the call in a record that a tool filled in."""
-        return part if self._scrubber is None else self._note(part, self._scrubber.part(part))
+        return part if self._scrubber is None else self.note(part, self._scrubber.part(part))
 
     def readable(self, item: ContentItem) -> str | None:
         """Return the text of a file that is text, so that a model need not fetch it."""
@@ -141,16 +141,17 @@ class MediaExtractor:
         return None if sniff(payload.data) is not None else readable_text(payload.data)  # a PDF may be all letters
 
     def _scrubbed(self, text: str) -> str:
-        return text if self._text_scrubber is None else self._note(text, self._text_scrubber.text(text))
+        return text if self._text_scrubber is None else self.note(text, self._text_scrubber.text(text))
 
-    def _note(self, before: _T, after: _T) -> _T:
-        self.has_scrubbed = self.has_scrubbed or after is not before
+    def note(self, before: _T, after: _T) -> _T:
+        """Return the second value; record whether it is another than the first, because something was masked."""
+        self.has_masked = self.has_masked or after is not before
         return after
 
     def _add(self, data: bytes, media_type: str | None, name: str | None) -> Payload:
         masked = data if self._scrubber is None else self._scrubber.data(data)
         title = name if name is None else self._scrubbed(name)
-        state = RedactionState.NONE if self._note(data, masked) is data else RedactionState.PARTIAL
+        state = RedactionState.NONE if self.note(data, masked) is data else RedactionState.PARTIAL
         payload = payload_of(
             masked,
             media_type=media_type_of(masked, media_type),
@@ -158,7 +159,8 @@ class MediaExtractor:
             title=title,
             redaction_state=state,
         )
-        return self._payloads.setdefault(payload.ref.id or "", payload)
+        self._payloads.setdefault(payload.ref.id or "", payload)
+        return payload  # equal bytes are stored once, and each item has its own media type and title
 
 
 def describe(item: ContentItem) -> str:

@@ -47,6 +47,8 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f]")
 _AMBIGUOUS = (b"BM", b"\xff\xfb", b"\xff\xf3")
 _BY_FAMILY = {"image": ContentClass.IMAGE, "audio": ContentClass.AUDIO, "video": ContentClass.VIDEO}
 
+_MEDIA_TYPE = re.compile(r"[!#$&^.+*\w-]{1,127}/[!#$&^.+*\w-]{1,127}(?:[ \t]*;[ -~]{0,500})?", re.ASCII)
+
 
 class Payload(Part, frozen=True, kw_only=True):
     """Bytes to store, and the ref under which the result names them."""
@@ -68,7 +70,7 @@ def payload_of(
     ref = Ref(
         id=PAYLOAD_SCHEME + digest,
         uri=PAYLOAD_SCHEME + digest,
-        media_type=media_type,
+        media_type=valid_media_type(media_type) or OCTETS,
         digest=digest,
         size_bytes=len(data),
         access=_RUNTIME_ACCESS,
@@ -109,9 +111,14 @@ def sniff(data: bytes) -> str | None:
     return found[1]
 
 
+def valid_media_type(declared: str | None) -> str | None:
+    """Return a media type that can be sent in a header; none for any other text, such as one with a newline."""
+    return declared if declared and _MEDIA_TYPE.fullmatch(declared) else None
+
+
 def media_type_of(data: bytes, declared: str | None = None) -> str:
-    """Return the declared media type, else the sniffed one, else plain text or octets."""
-    return declared or sniff(data) or (OCTETS if readable_text(data) is None else PLAIN_TEXT)
+    """Return the declared media type if it is valid, else the sniffed one, else plain text or octets."""
+    return valid_media_type(declared) or sniff(data) or (OCTETS if readable_text(data) is None else PLAIN_TEXT)
 
 
 def class_of(media_type: str) -> ContentClass:

@@ -37,7 +37,6 @@ from agenttool.results.content import ContentReader
 from agenttool.results.failure import error_text, guided, outcome_of, summary_of
 from agenttool.results.jsonable import encode, to_jsonable_leniently
 from agenttool.results.mapping import Mapped
-from agenttool.results.media import MediaExtractor
 from agenttool.results.payloads import JSON, PLAIN_TEXT, Payload, payload_of
 from agenttool.results.preview import PREVIEW_CHARS, READ_RESULT, ReadHint, preview
 from agenttool.results.redaction import Redactor, Scrubber
@@ -58,6 +57,7 @@ _MAX_CAPTION_CHARS = 500
 _LEAST_PREVIEW_CHARS = 400
 _MAX_UTF8_BYTES = 4
 _Strategy = PersistenceStrategy
+_ALWAYS = (_Strategy.REF_ONLY, _Strategy.NEVER_PERSIST)
 _STORING = (_Strategy.PREVIEW_AND_PERSIST, _Strategy.REF_ONLY)
 
 
@@ -66,8 +66,7 @@ class PersistencePolicy:
     """How the results of one tool are stored; read from its records once.
 
     Attributes:
-        over_limit: the strategy for results that are too large to inline.
-        always: the strategy for every result, whatever its size.
+        over_limit: the strategy for results that are too large to inline; `ref_only` and `never_persist` hold for all.
         self_bounding: results are never stored; this holds for the tool that reads stored output (AT-PERS-15).
         inline_below: a result with at most this many characters is inlined without further checks.
     """
@@ -75,7 +74,6 @@ class PersistencePolicy:
     max_inline_chars: int = DEFAULT_INLINE_CHARS
     max_inline_bytes: int | None = None
     over_limit: PersistenceStrategy = _Strategy.PREVIEW_AND_PERSIST
-    always: PersistenceStrategy | None = None
     self_bounding: bool = False
     fallback_summary: str | None = None
     effects: bool | None = None
@@ -86,7 +84,7 @@ class PersistencePolicy:
         limits = [self.max_inline_chars]
         if self.max_inline_bytes is not None:
             limits.append(self.max_inline_bytes // _MAX_UTF8_BYTES)
-        object.__setattr__(self, "inline_below", -1 if self.always is not None else min(limits))
+        object.__setattr__(self, "inline_below", -1 if self.over_limit in _ALWAYS else min(limits))
 
     @property
     def stored_above(self) -> float:
@@ -108,7 +106,6 @@ def policy_of(interface: ToolInterface, contract: OutputContract | None = None) 
         max_inline_chars=min(limits, default=DEFAULT_INLINE_CHARS),
         max_inline_bytes=contract.max_inline_bytes,
         over_limit=over_limit,
-        always=over_limit if over_limit in (_Strategy.REF_ONLY, _Strategy.NEVER_PERSIST) else None,
         self_bounding=named in _OPTS_OUT,
         fallback_summary=contract.fallback_summary,
         effects=False if interface.is_read_only is True else None,
@@ -195,14 +192,14 @@ def decide_persistence(
         threshold = {"max_inline_chars": policy.max_inline_chars}
     elif policy.max_inline_bytes is not None and document.size_bytes > policy.max_inline_bytes:
         threshold = {"max_inline_bytes": policy.max_inline_bytes}
-    is_stored = threshold is not None or (policy.always is _Strategy.REF_ONLY and bool(document.text))
+    is_stored = threshold is not None or (policy.over_limit is _Strategy.REF_ONLY and bool(document.text))
     if is_stored and not policy.self_bounding and policy.over_limit in _STORING:
         return _stored(document, policy, threshold, state, read_tool())
     return _within_limit(policy, state) if threshold is None else _over_limit(document, policy, threshold)
 
 
 def _within_limit(policy: PersistencePolicy, state: RedactionState | None) -> PersistencePlan:
-    if policy.always is _Strategy.NEVER_PERSIST:
+    if policy.over_limit is _Strategy.NEVER_PERSIST:
         return PersistencePlan(strategy=_Strategy.NEVER_PERSIST, reason="policy_never_persist", stores_media=False)
     if state is RedactionState.PARTIAL:
         return PersistencePlan(strategy=_Strategy.REDACT, reason="sensitive_fields_redacted")
@@ -382,18 +379,17 @@ def native_payloads(
     Raises:
         ToolFailure: result_mapping_failed; the output cannot be read, or has too many values.
     """
-    media = MediaExtractor(scrubber)
-    reader = ContentReader(media=media, redactor=redactor)
+    reader = ContentReader(scrubber, redactor)
     parts: dict[str, object] = {"": output}
     if isinstance(output, NativeOutput):
         # Sensitive paths start at the root of a value. Content has no such root, so it is left out.
         parts = {"value": output.value, "structured_content": output.structured_content}
         parts |= {"content": output.content or UNSET} if redactor is None else {}
     cleaned = {
-        name: reader.cleaned(to_jsonable_leniently(part, media.add_bytes))
+        name: reader.cleaned(to_jsonable_leniently(part, reader.add_bytes))
         for name, part in parts.items()
         if part is not UNSET
     }
     document = cleaned if isinstance(output, NativeOutput) else cleaned[""]
     payload = payload_of(encode(document), media_type=JSON, relation=relation)
-    return payload, *media.payloads
+    return payload, *reader.payloads

@@ -59,7 +59,8 @@ class ReadHint:
 
 def preview(text: str, *, budget: int, hint: ReadHint | None = None) -> str:
     """Return a title, the head and the tail of a text, and the hint, in at most `budget` characters."""
-    title = f"[{count_lines(text)} lines, {len(text)} characters; this is a preview]"
+    lines = count_lines(text)
+    title = f"[{lines} line{'' if lines == 1 else 's'}, {len(text)} characters; this is a preview]"
     longest = Excerpt(text="", missing_from=len(text), missing_to=2 * len(text), in_lines=True)
     reserved = len(title) + (len(hint.next_call(longest)) if hint else 0) + 3
     part = head_and_tail(text, max(budget - reserved, 0))

@@ -47,6 +47,7 @@ _MIN_SEARCH, _SEARCH_PER_CHAR = 10_000_000, 1000
 _LONG_TEXT, _LONG_FORM = 2500, 100
 _TWO_PARTS = 7
 
+_INNER = frozenset({dict, list})
 _OWN_FIELDS = frozenset({"result_id", "invocation_id", "schema_version", "created_at", "digest", "media_type", "phase"})
 
 _CUT = " … (more characters left out) … "
@@ -102,15 +103,10 @@ class Redactor:
 
     def find(self, value: Json) -> list[Json]:
         """Return the values at sensitive places, unchanged."""
-        if self._top_level is None or not isinstance(value, dict):
+        names = self._top_level
+        if names is None or type(value) is not dict or not _INNER.isdisjoint(map(type, value.values())):
             return self._split(value)[1]
-        found: list[Json] = []
-        for name, item in value.items():
-            if isinstance(item, dict | list):
-                return self._split(value)[1]
-            if name in self._top_level:
-                found.append(item)
-        return found
+        return [value[name] for name in value if name in names]
 
     def _split(self, value: Json) -> tuple[Json, list[Json]]:
         """Return the redacted value, and the values that were removed from it."""
@@ -259,20 +255,20 @@ class Scrubber:
     def __init__(self, secrets: Iterable[str]) -> None:
         """Take the secrets; see `compile_scrubber`."""
         self.secrets = frozenset(secrets)
-        self._shortest = min(map(shortest_form, self.secrets))
-        self._masks_all = len(self.secrets) > MAX_SECRETS or sum(map(len, self.secrets)) > MAX_SECRET_CHARS
-        if self._shortest <= MIN_CHARS:
-            self._masks_all = self._masks_all or sum(each.count("\n") for each in self.secrets) > MAX_SECRET_LINES
+        self._shortest = min([shortest_form(each) for each in self.secrets])
+
+    @cached_property
+    def _masks_all(self) -> bool:
+        """Whether the secrets are too many to be searched."""
+        lines = sum(each.count("\n") for each in self.secrets)
+        chars = sum(map(len, self.secrets))
+        return len(self.secrets) > MAX_SECRETS or chars > MAX_SECRET_CHARS or lines > MAX_SECRET_LINES
 
     @cached_property
     def _forms(self) -> list[str]:
         forms = {each for secret in self.secrets for each in forms_of(secret) if _is_searchable(each)}
         # The longest first, so that no part of a longer form remains.
         return sorted(forms, key=lambda each: (-len(each), each))
-
-    @cached_property
-    def _forms_in_bytes(self) -> list[str]:
-        return [each.encode().decode("latin-1") for each in self._forms]
 
     @property
     def _longest(self) -> int:
@@ -324,15 +320,15 @@ class Scrubber:
             text = head
         return shorten(self.text(encodable(without_codes(text))), limit)
 
-    def _masked(self, text: str) -> str:
+    def _masked(self, text: str, mask: Callable[[str], str] = lambda _: MARKER) -> str:
         found = None if self._masks_all else _occurring(self._forms, text)
         if found is None:
-            return MARKER
+            return mask(text)
         for form in found:
-            text = text.replace(form, MARKER)
-        return self._without_escaped(text) if "\\" in text else text
+            text = text.replace(form, mask(form))
+        return self._without_escaped(text, mask) if "\\" in text else text
 
-    def _without_escaped(self, text: str, depth: int = JSON_IN_JSON) -> str:
+    def _without_escaped(self, text: str, mask: Callable[[str], str], depth: int = JSON_IN_JSON) -> str:
         """Mask every secret that is spelled with escapes of JSON; return the same object if there is none.
 
         Where JSON is written within JSON, a text with such a secret is returned without its outer escapes.
@@ -342,11 +338,11 @@ class Scrubber:
             return text
         found = _occurring(self._forms, plain)
         if found is None:
-            return MARKER
+            return mask(text)
         if found:
-            text = mask_escaped(text, found, lambda _: MARKER)
+            text = mask_escaped(text, found, mask)
             plain = unescaped(text)
-        inner = self._without_escaped(plain, depth - 1)
+        inner = self._without_escaped(plain, mask, depth - 1)
         return text if inner is plain else inner
 
     def _plain(self, text: str) -> str:
@@ -358,21 +354,11 @@ class Scrubber:
         return normalize("NFD", text)
 
     def data(self, data: bytes) -> bytes:
-        """Mask every secret in bytes without moving any other byte."""
-        found = None if self._masks_all else _occurring(self._forms_in_bytes, data.decode("latin-1"))
-        if found is None:
-            return b"*" * len(data)
-        for form in found:
-            data = data.replace(form.encode("latin-1"), b"*" * len(form))
-        if b"\\" in data:
-            text = data.decode(errors="surrogateescape")
-            found = _occurring(self._forms, unescaped(text))
-            if found:
-                text = mask_escaped(text, found, lambda piece: "*" * len(piece.encode(errors="surrogateescape")))
-                data = text.encode(errors="surrogateescape")
-            if found is None or self._without_escaped(text) is not text:
-                return b"*" * len(data)
-        return data
+        """Mask every secret in bytes without moving any other byte; return the same object if there is none."""
+        text = data.decode(errors="surrogateescape")
+        masked = self._masked(text, _stars)
+        written = data if masked is text else masked.encode(errors="surrogateescape")
+        return written if len(written) == len(data) else b"*" * len(data)
 
     def value(self, value: Json) -> Json:
         """Mask every secret in a JSON value, names and numbers included; return the same object if there is none.
@@ -454,15 +440,22 @@ class InputMask(Live, eq=False):
         return value if self.scrubber is None else self.scrubber.value(value)
 
 
+def _stars(piece: str) -> str:
+    return "*" * len(piece.encode(errors="surrogateescape"))
+
+
 def compile_scrubber(secrets: Iterable[Json], declared: Container[str] | None = None) -> Scrubber | None:
     """Compile the values of sensitive fields; return none if no value is long enough to search for.
 
     If the names that a schema declares are given, other names of members inside the values are secrets, too.
     """
-    leaves = {text for secret in secrets for text in texts_of(secret, declared)}
-    if sum(map(len, leaves)) <= MAX_SECRET_CHARS:
-        leaves.update(*map(_spellings, leaves))
-    texts = {*filter(_is_searchable, leaves)}
+    leaves: set[str] = set()
+    for secret in secrets:
+        leaves.update((secret,) if type(secret) is str else texts_of(secret, declared))
+    odd = [each for each in leaves if not (each.isascii() and each.isprintable() and each.strip() == each)]
+    if odd and sum(map(len, leaves)) <= MAX_SECRET_CHARS:
+        leaves.update(*map(_spellings, odd))
+    texts = [each for each in leaves if _is_searchable(each)]
     return Scrubber(texts) if texts else None
 
 
@@ -472,9 +465,7 @@ def _is_searchable(text: str) -> bool:
 
 
 def _spellings(text: str) -> tuple[str, ...]:
-    """Return a secret as `clean_message` writes it, and as `Scrubber` compares it, if that may be different."""
-    if text.isascii() and text.isprintable() and not (text[:1].isspace() or text[-1:].isspace()):
-        return ()
+    """Return a secret as `clean_message` writes it, and as `Scrubber` compares it."""
     return clean_message(text, limit=len(text) + 1), normalize("NFD", without_hidden(text))
 
 

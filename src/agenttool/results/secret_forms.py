@@ -1,7 +1,6 @@
 """The forms in which a secret may appear in text, derived from the secret alone.
 
-A tool converts its arguments: text becomes a date, a UUID or a number, and is written again in another form. The forms
-are a fixed and bounded set; `docs/explanation/stored-data.md` lists them.
+The forms are a fixed and bounded set; `docs/explanation/stored-data.md` lists them.
 """
 
 import base64
@@ -10,11 +9,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from datetime import datetime, time, timedelta
-from decimal import Decimal
-from html import escape
 from urllib.parse import quote, quote_plus
-from uuid import UUID
 
 from agenttool.codec import sorted_json
 
@@ -33,41 +28,19 @@ _ESCAPE = re.compile(r'\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F
 _UNICODE_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
 _SURROGATES = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _HELD_BACKSLASH = "\udfff"
-_MAX_TYPED_CHARS = 48
 _PERCENT_CODE = re.compile("%[0-9A-F]{2}")
-_NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d{1,2})?")
-_MOMENT = re.compile(r"\d{4}-?[\dW].*")
-_TIME = re.compile(r"(\d{2}):(\d{2})(?::(\d{2}(?:\.\d+)?))?(?:Z|[+-]\d{2}:?\d{2})?")
-_DURATION = re.compile(
-    r"[+-]?P(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?"
-)
-_SECONDS = (365 * 86400, 30 * 86400, 7 * 86400, 86400, 3600, 60, 1)
-_UUID = re.compile(r"(?:urn:uuid:|\{)?([0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12})\}?", re.IGNORECASE)
-_TYPED_STARTS = frozenset("0123456789+-abcdefABCDEFPuU{")
-_SEPARATORS = ("_", " ", "'", "\u00a0", "\u202f")
-_DATES = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%Y%m%d", "%d %B %Y", "%B %d, %Y", "%d %b %Y", "%b %d, %Y")
-_TIMES = ("%H:%M:%S", "%H:%M")
 
 
 def shortest_form(secret: str) -> int:
     """Return a lower limit of the lengths of all forms; a text that is shorter need not be searched."""
-    if "\n" in secret or (secret[0] in _TYPED_STARTS and _is_typed(secret)):
+    if "\n" in secret:
         return MIN_CHARS
-    # A part of longer base64 data may leave out two characters of the secret's own.
-    size = len(secret)
-    # The text that base64 stands for is shorter.
-    return max(min(size, size * 3 // 4 - 2), MIN_CHARS)
-
-
-def _is_typed(secret: str) -> bool:
-    """Return whether a secret may be a number, a date, a time, a duration or a UUID."""
-    if len(secret) > _MAX_TYPED_CHARS:
-        return False
-    return any(kind.fullmatch(secret) is not None for kind in (_NUMBER, _MOMENT, _TIME, _DURATION, _UUID))
+    # The text that base64 stands for is shorter, and a part of it may leave out two characters.
+    return max(len(secret) * 3 // 4 - 2, MIN_CHARS)
 
 
 def forms_of(secret: str) -> set[str]:
-    """Return the secret in clear, as encodings write it, and as a number, date, UUID or line of it is written."""
+    """Return the secret in clear, its lines, its encodings, and the text that it encodes if it is base64."""
     data = secret.encode("utf-8", "surrogatepass")
     escaped = {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
     if is_unicode(secret):
@@ -84,15 +57,12 @@ def forms_of(secret: str) -> set[str]:
         *quoted,
         *(_PERCENT_CODE.sub(lambda code: code[0].lower(), each) for each in quoted),
         *(each.lower() for each in quoted),
-        escape(secret),
         data.hex(),
         data.hex().upper(),
         *_base64_cores(data),
         *_decoded(secret),
         *_lines(secret),
     }
-    if _is_typed(secret):
-        forms |= {*_numbers(secret), *_moments(secret), *_times_of_day(secret), *_durations(secret), *_uuids(secret)}
     return {each for each in forms if is_unicode(each)}
 
 
@@ -161,95 +131,13 @@ def _decoded(secret: str) -> Iterator[str]:
     with suppress(ValueError):
         text = base64.b64decode(secret, validate=True).decode()
         if len(text) >= MIN_CHARS and text.isprintable():
-            yield from (text, repr(text)[1:-1], repr(text.encode())[2:-1])
+            yield text
 
 
 def _lines(secret: str) -> Iterator[str]:
     """Yield the long lines of a secret with several lines, such as a key in PEM."""
     lines = [each.strip() for each in secret.splitlines()]
     return (each for each in lines if len(lines) > 1 and len(each) >= MIN_LINE_CHARS)
-
-
-def _numbers(secret: str) -> Iterator[str]:
-    """Yield a number as it is written with and without groups of three digits, with two or fewer decimals."""
-    if _NUMBER.fullmatch(secret) is None:
-        return
-    number = Decimal(secret)
-    plain = f"{number:f}"
-    short = plain.rstrip("0").rstrip(".") if "." in plain else plain
-    for each in (plain, short, f"{number:.2f}"):
-        grouped = f"{Decimal(each):,}"
-        swapped = grouped.translate({ord(","): ".", ord("."): ","})
-        forms = (each, each.replace(".", ","), grouped, swapped, *(grouped.replace(",", sign) for sign in _SEPARATORS))
-        yield from (form for form in forms if sum(map(str.isdigit, form)) >= MIN_CHARS)
-
-
-def _moments(secret: str) -> Iterator[str]:
-    """Yield a date, or a date and a time, as they are usually written, and the time as a Unix timestamp."""
-    with suppress(ValueError, OverflowError):
-        moment = datetime.fromisoformat(secret)
-        yield f"{moment.date()}"
-        yield f"{moment.year}, {moment.month}, {moment.day}"  # in the `repr` of a date
-        for form in _DATES:
-            written = moment.strftime(form)
-            yield written
-            yield re.sub(r"\b0(?=\d\b)", "", written)
-        if len(secret) > len("2026-01-01"):
-            yield from _times(moment)
-
-
-def _times(moment: datetime) -> Iterator[str]:
-    for separator in "T ":
-        for each in (moment, moment.replace(microsecond=0)):
-            written = each.isoformat(separator)
-            yield written
-            yield written.replace("+00:00", "Z")
-            yield each.replace(tzinfo=None).isoformat(separator)
-        for form in _TIMES:
-            yield f"{moment.date()}{separator}{moment.strftime(form)}"
-    yield f"{moment.timestamp():.0f}"
-    yield _repr_arguments(moment)
-
-
-def _repr_arguments(moment: datetime | time) -> str:
-    """Return what the `repr` of a moment has in its parentheses, without a time zone."""
-    return repr(moment.replace(tzinfo=None)).partition("(")[2].rstrip(")")
-
-
-def _times_of_day(secret: str) -> Iterator[str]:
-    """Yield a time as it is usually written; a parameter of type `timedelta` takes this form, too."""
-    found = _TIME.fullmatch(secret)
-    if found is None:
-        return
-    with suppress(ValueError):
-        moment = time.fromisoformat(secret)
-        yield f"{moment}"
-        yield f"time({_repr_arguments(moment)}"
-        yield from (moment.strftime(form) for form in (*_TIMES, "%I:%M %p"))
-    yield from _duration_forms(found.groups("0"), _SECONDS[-3:])
-
-
-def _durations(secret: str) -> Iterator[str]:
-    """Yield a duration in ISO 8601 as Python writes it, and as seconds."""
-    found = _DURATION.fullmatch(secret)
-    if found is not None:
-        yield from _duration_forms(found.groups("0"), _SECONDS)
-
-
-def _duration_forms(counts: Iterable[str], units: Iterable[int]) -> Iterator[str]:
-    with suppress(OverflowError):
-        length = timedelta(seconds=float(sum(Decimal(count) * unit for count, unit in zip(counts, units, strict=True))))
-        for each in (length, -length):
-            yield str(each)
-            yield repr(each).partition("(")[2].rstrip(")")
-        yield from _numbers(repr(length.total_seconds()))
-
-
-def _uuids(secret: str) -> Iterator[str]:
-    found = _UUID.fullmatch(secret)
-    if found is not None:
-        for each in (str(UUID(found[1])), UUID(found[1]).hex):
-            yield from (each, each.upper())
 
 
 def _base64_cores(data: bytes) -> set[str]:

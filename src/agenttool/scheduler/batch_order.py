@@ -1,7 +1,6 @@
 """The order of a batch: results and progress, dependencies, failures of siblings, and context modifiers."""
 
 import asyncio
-from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
@@ -60,8 +59,7 @@ class OrderedStream(Generic[T]):
         self._ended: set[int] = set()
         self._results: dict[int, T] = {}
         self._progress: dict[int, list[T]] = {}
-        self._leaving: deque[T] = deque()
-        self._waiting: asyncio.Future[None] | None = None
+        self._leaving: asyncio.Queue[T] = asyncio.Queue()
 
     @property
     def is_done(self) -> bool:
@@ -96,17 +94,13 @@ class OrderedStream(Generic[T]):
         return self
 
     async def __anext__(self) -> T:
-        while not self._leaving:
-            if self.is_done:
-                raise StopAsyncIteration
-            self._waiting = asyncio.get_running_loop().create_future()
-            await self._waiting
-        return self._leaving.popleft()
+        if self.is_done and self._leaving.empty():
+            raise StopAsyncIteration
+        return await self._leaving.get()
 
     def _emit(self, items: list[T]) -> list[T]:
-        self._leaving.extend(items)
-        if items and self._waiting is not None and not self._waiting.done():
-            self._waiting.set_result(None)
+        for each in items:
+            self._leaving.put_nowait(each)
         return items
 
 
@@ -201,8 +195,7 @@ _STRICTEST_FIRST = (
 
 def strictest_modifier_policy(*policies: ContextModifierPolicy | None) -> ContextModifierPolicy:
     """Return the strictest policy of interface, call and scheduler (G-19); `forbid` if none is set."""
-    given = [policy for policy in _STRICTEST_FIRST if policy in policies]
-    return given[0] if given else ContextModifierPolicy.FORBID
+    return next((policy for policy in _STRICTEST_FIRST if policy in policies), ContextModifierPolicy.FORBID)
 
 
 def modifier_outcome(

@@ -87,6 +87,14 @@ class CallFacts(Part, frozen=True, kw_only=True):
     locks: tuple[Claim, ...] | None
     claims_nothing: bool = False
 
+    def of_actor(self, actor: str | None) -> "CallFacts":
+        """Return the facts of a call whose locks exclude only other calls of the same actor."""
+        if actor is None:
+            return self
+        given = self.record.resource_locks or ()
+        locks = tuple(replace(each, resource=f"{each.resource} of {actor}") for each in given)
+        return replace(self, record=replace(self.record, resource_locks=locks), locks=claims(locks))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSafety:
@@ -96,6 +104,7 @@ class ToolSafety:
         asked: the classifiers that must be run.
         locks: returns what a call locks; none if that does not depend on the input.
         fixed_locks: what every call locks.
+        locks_by_actor: whether each actor has fixed locks of its own.
         static: the facts of every call, if they do not depend on the input.
     """
 
@@ -104,16 +113,19 @@ class ToolSafety:
     asked: Mapping[str, Classifier]
     locks: LockRule | None
     fixed_locks: tuple[ResourceLock, ...] = ()
+    locks_by_actor: bool = False
     static: CallFacts | None = None
     known: dict[tuple[bool, ...], CallFacts] = field(default_factory=dict[tuple[bool, ...], CallFacts])
 
-    def facts_for(self, call_input: JsonObject) -> CallFacts:
-        """Return the facts of one call; call it after the last change of the input."""
+    def facts_for(self, call_input: JsonObject, actor: str | None = None) -> CallFacts:
+        """Return the facts of one call of an actor; call it after the last change of the input."""
         if self.static is not None:
             return self.static
         values = self._values(call_input)
         if values not in self.known:
             self.known[values] = self._build(values)
+        if self.locks_by_actor:
+            return self.known[values].of_actor(actor)
         return self.known[values] if self.locks is None else self._locking(self.known[values], call_input)
 
     def _values(self, call_input: JsonObject) -> tuple[bool, ...]:
@@ -173,6 +185,7 @@ def safety_of(
     *,
     classifiers: Mapping[str, Classifier] = NO_CLASSIFIERS,
     locks: LockRule | tuple[ResourceLock, ...] | None = None,
+    locks_by_actor: bool = False,
 ) -> ToolSafety:
     """Read a tool's safety facts once, so that each call only looks them up.
 
@@ -183,8 +196,12 @@ def safety_of(
     asked = {source: classifiers[source] for source in sources if isinstance(source, str)}
     rule = locks if callable(locks) else None
     fixed = () if locks is None or callable(locks) else locks
-    safety = ToolSafety(interface=completed, sources=sources, asked=asked, locks=rule, fixed_locks=fixed)
-    return safety if asked or rule is not None else dataclasses.replace(safety, static=safety.facts_for({}))
+    by_actor = locks_by_actor and bool(fixed)
+    safety = ToolSafety(
+        interface=completed, sources=sources, asked=asked, locks=rule, fixed_locks=fixed, locks_by_actor=by_actor
+    )
+    is_static = not (asked or by_actor) and rule is None
+    return dataclasses.replace(safety, static=safety.facts_for({})) if is_static else safety
 
 
 def _source_of(interface: ToolInterface, fact: str, classifiers: Mapping[str, Classifier]) -> bool | str:

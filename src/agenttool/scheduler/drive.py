@@ -11,6 +11,7 @@ from asyncio import CancelledError, Future, Task, TimerHandle, current_task, isf
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 from types import coroutine
 from typing import TypeGuard, TypeVar, cast
 
@@ -112,8 +113,10 @@ class Drive:
     _timer: TimerHandle | None = None
     _message: tuple[object, ...] = ()
 
-    def __init__(self, grace: GracePeriod) -> None:
+    def __init__(self, grace: GracePeriod, longest_s: float = inf) -> None:
+        """Start with a grace period, which is at most `longest_s` after a request to stop."""
         self._grace = grace
+        self._longest_s = longest_s
 
     @coroutine
     def run(self, tool: Coroutine[object, object, T]) -> Generator[object, None, T | Stopped]:
@@ -149,7 +152,7 @@ class Drive:
             return
         self.stop_asked = self._is_undelivered = True
         if self._task is not None:
-            self._grant(self._grace.after_stop)
+            self._grant(min(self._grace.after_stop, self._longest_s))
             # A tool that stops itself is canceled as soon as it waits for something.
             if current_task() is not self._task:
                 self._cancel_task()
@@ -196,7 +199,7 @@ class Drive:
         if self._task is not None:
             self._before = self._task.cancelling()
         if self.stop_asked:
-            self._grant(self._grace.after_stop)
+            self._grant(min(self._grace.after_stop, self._longest_s))
 
     def _cancel_task(self) -> None:
         """Cancel the task as `asyncio.timeout` does, so that scopes inside the tool count rightly."""

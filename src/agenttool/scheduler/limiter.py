@@ -15,6 +15,10 @@ Nested calls (`within`) are the exception, because they would wait for calls tha
 never conflicts with its callers, passes all calls that are not running yet, and uses its caller's slot of
 `max_parallel`. While it waits or runs, a caller that is not exclusive does not block exclusive calls of other callers.
 If two callers each hold what the other's nested call needs, the call that would complete the deadlock is refused.
+
+A call that waits for a person, a client or a remote side holds nothing (`begin_wait`): it leaves its queues and its
+slot, as long as none of its nested calls waits for a permit or runs. So do the callers that wait for it. Each acquires
+its claims again before its own code continues (`regain`).
 """
 
 import asyncio
@@ -105,12 +109,14 @@ class Permit(Live, eq=False):
     """The right to run, requested or held.
 
     Attributes:
-        alone: whether the call is exclusive, by its facts and not by chance.
+        alone: whether the call is exclusive by its facts.
         claims: the queues that it must be inside of, and whether exclusively.
         within: the permit of the call that made this one.
         nested: how many of its nested calls wait or run.
         busy: how many of those are running.
         missing: in how many queues it still waits.
+        outside: for how many answers from outside it waits, also through nested calls that rest.
+        resting: it was running, and holds nothing while it waits for these answers.
     """
 
     alone: bool = False
@@ -122,6 +128,8 @@ class Permit(Live, eq=False):
     over: bool = False
     ticket: int = 0
     missing: int = 0
+    outside: int = 0
+    resting: bool = False
     started: "Future[None] | None" = None
 
     def ancestors(self) -> Iterator["Permit"]:
@@ -295,6 +303,31 @@ class CallLimiter:
         mine.shared -= 1
         state.shared -= 1
 
+    def begin_wait(self, permit: Permit) -> None:
+        """Note that a running call waits for an answer from outside; `end_wait` ends this."""
+        permit.outside += 1
+        self._rest(permit)
+
+    def end_wait(self, permit: Permit) -> None:
+        """Note that an answer from outside arrived, or is not awaited any more."""
+        permit.outside -= 1
+
+    async def regain(self, permit: Permit) -> None:
+        """Acquire the claims of a resting call again, unless it waits for another answer; return at once if it ended.
+
+        Raises:
+            ToolFailure: the wait of a nested call could never end.
+        """
+        if permit.resting and not permit.outside:
+            permit.started = asyncio.get_running_loop().create_future()
+            self._queue(permit)
+            permit.resting = False
+            if permit.within is not None:
+                self.end_wait(permit.within)
+            self._start_ready()
+        if not (permit.running or permit.resting or permit.over) and permit.started is not None:
+            await asyncio.wait([permit.started])
+
     def request(self, facts: CallFacts, scope: Scope, within: Permit | None) -> Permit:
         """Return the permit that a call needs; it is granted by `wait`. If its locks are unknown, it locks all."""
         permit = Permit()
@@ -309,7 +342,7 @@ class CallLimiter:
         permit.claims = tuple(found.items())
         if type(within) is Scope:
             raise AssertionError("a call that makes nested calls needs a permit of its own; see `own_permit`")
-        if within is not None and within.running:
+        if within is not None and not within.over:
             permit.within = within
         return permit
 
@@ -356,9 +389,9 @@ class CallLimiter:
         permit.running = True
         self._waiting.pop(permit, None)
         caller = permit.within
-        if caller is None or caller.busy or not caller.running:
-            self._running += 1
+        self._running += not permit.busy  # a call whose nested calls run lends its slot to them
         if caller is not None:
+            self._running -= caller.running and not caller.busy
             caller.busy += 1
         # A call that was canceled meanwhile releases the permit as soon as its task wakes up.
         if permit.started is not None and not permit.started.done():
@@ -372,9 +405,33 @@ class CallLimiter:
             self._stop_counting(permit)
         permit.over = True
         self._waiting.pop(permit, None)
-        if permit.within is not None:
+        caller = permit.within
+        if caller is not None:
             self._nested.pop(permit, None)
-            self._count_nested(permit.within, -1)
+            if permit.resting:
+                self.end_wait(caller)
+            else:
+                self._count_nested(caller, -1)
+        permit.resting = False
+        if permit.started is not None and not permit.started.done():
+            permit.started.set_result(None)
+        self._leave_queues(permit)
+        if caller is not None:
+            self._rest(caller)
+
+    def _rest(self, permit: Permit) -> None:
+        """Make a running call hold nothing if it only waits for answers from outside, and then its callers, too."""
+        if not permit.outside or permit.nested or not permit.running:
+            return
+        self._stop_counting(permit)
+        permit.resting = True
+        self._leave_queues(permit)
+        caller = permit.within
+        if caller is not None:
+            self._count_nested(caller, -1)
+            self.begin_wait(caller)
+
+    def _leave_queues(self, permit: Permit) -> None:
         for queue, _ in permit.claims:
             self._quit(queue, permit)
         if self._nested or self._ready:
@@ -438,8 +495,8 @@ class CallLimiter:
             if mine and queue.shared:
                 yield from queue.scopes
             for other, exclusive in queue.inside.items() if mine or queue.exclusives else ():
-                is_resting = queue.is_scope and other.nested
-                if (exclusive or (mine and not is_resting)) and other.running and not permit.is_within(other):
+                is_lenient = queue.is_scope and other.nested
+                if (exclusive or (mine and not is_lenient)) and other.running and not permit.is_within(other):
                     yield other
 
     def ahead_of(self, permit: Permit) -> set[Permit]:

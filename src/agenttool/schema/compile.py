@@ -9,7 +9,7 @@ from typing import NoReturn, cast
 
 import jsonschema_rs
 
-from agenttool.codec import parse_object, sorted_json
+from agenttool.codec import has_more_values, parse_object, sorted_json
 from agenttool.errors import ConfigError, RecordError
 from agenttool.records import Json, JsonObject
 from agenttool.schema.drafts import DRAFT_4, implies_draft_4
@@ -23,6 +23,7 @@ MAX_MISFITS = 20
 _NAME_PATTERNS = jsonschema_rs.RegexOptions(size_limit=MAX_KILOBYTES << 10)
 
 _MAX_WEIGHT = 20_000
+_MAX_VALUES = 50_000
 _MAX_SCHEMA_DEPTH = 150
 
 
@@ -129,9 +130,12 @@ def compile_schema(schema: JsonObject, *, formats: bool = False) -> Checker:
     """Return the checker of a schema; equal schemas share one, whatever the order of their members.
 
     Raises:
-        RecordError: it is not a valid schema, or refers to another document.
+        RecordError: it is not a valid schema, has too many values, or refers to another document.
     """
-    return _compiled(sorted_json(schema), formats=formats)
+    spelling = sorted_json(schema)
+    if spelling.count(b",") > _MAX_VALUES and has_more_values(schema, _MAX_VALUES):
+        raise RecordError(f"a schema has more than {_MAX_VALUES} values; leave some out, such as those of an enum")
+    return _compiled(spelling, formats=formats)
 
 
 def check_examples(examples: Iterable[Json], checker: Checker, tool: str) -> None:

@@ -10,6 +10,9 @@ from agenttool.schema.patterns import LESS_TEXT
 
 _Kind = jsonschema_rs.ValidationErrorKind
 
+MAX_ALTERNATIVES = 200
+"""How many alternatives of `anyOf` or `oneOf` are explained; of more, only the number is given."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Misfit:
@@ -29,13 +32,13 @@ class Misfit:
 
 def pointer_of(path: Iterable[str | int]) -> str:
     """Join the steps of a path into a JSON pointer (RFC 6901)."""
-    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
+    return "".join(["/" + str(step).replace("~", "~0").replace("/", "~1") for step in path])
 
 
 def explain(error: jsonschema_rs.ValidationError) -> Misfit:
     """Return the misfit of one failed check; of alternatives, that of the only one that fits at its top."""
     match error.kind:
-        case _Kind.AnyOf(context) | _Kind.OneOfNotValid(context):
+        case _Kind.AnyOf(context) | _Kind.OneOfNotValid(context) if len(context) <= MAX_ALTERNATIVES:
             meant = [first for first in _firsts(context) if not _is_other_type(first, error)]
             if len(meant) == 1:
                 return explain(meant[0])
@@ -77,6 +80,8 @@ def _words(error: jsonschema_rs.ValidationError) -> tuple[str, str]:
             words = repr(value), f"write {value!r}"
         case _Kind.AdditionalProperties(names) | _Kind.UnevaluatedProperties(names):
             words = "no other members", f"remove {', '.join(map(repr, names))}"
+        case _Kind.AnyOf(context) | _Kind.OneOfNotValid(context) if len(context) > MAX_ALTERNATIVES:
+            words = f"one of {len(context)} alternatives", "make it fit one of them"
         case _Kind.AnyOf(context) | _Kind.OneOfNotValid(context):
             # What each branch expects is listed, so that the reader need not open the schema.
             expected = dict.fromkeys(_words(first)[0] for first in _firsts(context))

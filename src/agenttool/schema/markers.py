@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from agenttool.records import Json, JsonObject
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Marker:
     """Metadata for `Annotated` that becomes a keyword of the generated schema, however deeply the type is nested."""
 

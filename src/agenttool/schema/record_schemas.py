@@ -4,14 +4,25 @@ Every document that these accept fits the published schemas of the standard, too
 objects stay open, and an absent member is left out, not `null`.
 """
 
+from collections.abc import Iterable
 from functools import cache
 from typing import cast
 
 import msgspec
 
-from agenttool.records import CORE_OBJECTS, RECORD_TYPES, SCHEMA_VERSION, Json, JsonObject, NativeMapping, OpenEnum
+from agenttool.records import (
+    CORE_OBJECTS,
+    RECORD_TYPES,
+    SCHEMA_VERSION,
+    Json,
+    JsonObject,
+    NativeMapping,
+    OpenEnum,
+    Part,
+)
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
+DEFINITION = "#/$defs/"
 
 
 @cache
@@ -22,17 +33,21 @@ def schema_of(name: str) -> JsonObject:
         KeyError: the standard has no object of that name.
     """
     kinds = CORE_OBJECTS[name]
-    _, components = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
-    definitions = {
-        title: _loosened(title, _described(cast("JsonObject", each))) for title, each in sorted(components.items())
-    }
-    if NativeMapping.__name__ in definitions:
-        definitions["ExternalMapping"] = _any_mapping()
+    definitions = definitions_of(kinds)
     root = definitions.pop(kinds[0].__name__ if len(kinds) == 1 else "ExternalMapping")
     if name in RECORD_TYPES:
         root["required"] = ["schema_version", *_listed(root["required"])]
     head: JsonObject = {"$schema": DIALECT, "$id": f"urn:agenttool:{SCHEMA_VERSION}:{name}"}
     return {**head, **root, **({"$defs": {**definitions}} if definitions else {})}
+
+
+def definitions_of(kinds: Iterable[type[Part]]) -> dict[str, JsonObject]:
+    """Return the schemas of records and of all their parts by name; they refer to each other as `#/$defs/NAME`."""
+    _, components = msgspec.json.schema_components(kinds, ref_template=DEFINITION + "{name}")
+    definitions = {
+        title: _loosened(title, _described(cast("JsonObject", each))) for title, each in sorted(components.items())
+    }
+    return {**definitions, **({"ExternalMapping": _any_mapping()} if NativeMapping.__name__ in definitions else {})}
 
 
 def _described(schema: JsonObject) -> JsonObject:
@@ -71,9 +86,9 @@ def _as_written(schema: Json) -> Json:
     if "default" in schema and isinstance(choices, list):
         choices = [choice for choice in choices if choice != {"type": "null"}]
         schema = cast("JsonObject", choices[0]) if len(choices) == 1 else {"anyOf": choices}
-    items, native = schema.get("items"), {"$ref": f"#/$defs/{NativeMapping.__name__}"}
+    items, native = schema.get("items"), {"$ref": f"{DEFINITION}{NativeMapping.__name__}"}
     if isinstance(items, dict) and native in _listed(items.get("anyOf")):  # a list of mappings from any source
-        return {**schema, "items": {"$ref": "#/$defs/ExternalMapping"}}
+        return {**schema, "items": {"$ref": f"{DEFINITION}ExternalMapping"}}
     return schema
 
 
@@ -82,7 +97,7 @@ def _any_mapping() -> JsonObject:
     shapes: list[Json] = [
         {
             "if": {"properties": {"source": {"const": kind.__struct_config__.tag}}, "required": ["source"]},
-            "then": {"$ref": f"#/$defs/{kind.__name__}"},
+            "then": {"$ref": f"{DEFINITION}{kind.__name__}"},
         }
         for kind in CORE_OBJECTS["tool_external_mapping"]
     ]

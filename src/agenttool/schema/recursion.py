@@ -8,7 +8,7 @@ behind one are listed by a further run, up to `MAX_RUNS`.
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import islice
 
 import jsonschema_rs
@@ -23,8 +23,6 @@ MAX_RUNS = 50
 
 MAX_ATTEMPTS = 120_000
 """How many alternatives may be tried for one input: about 20 ms."""
-
-_TOO_MANY = MAX_ATTEMPTS + 1
 
 CompileSchema = Callable[[JsonObject, dict[str, type]], jsonschema_rs.Validator]
 """Compiles a schema with additional keywords."""
@@ -73,7 +71,7 @@ class Recursion:
         inside = _references(schema)
         self._is_known = None not in inside.values()
         self._recursive = {each for each in inside if each in _reachable(each, inside)}
-        self._validators: dict[tuple[str, bool], jsonschema_rs.Validator] = {}
+        self._validator = cache(self._compiled)
 
     @property
     def is_bounded(self) -> bool:
@@ -104,21 +102,18 @@ class Recursion:
                     found.append(replace(misfit, pointer=place + misfit.pointer, values=values))
         return found or [_UNNAMED]
 
-    def _validator(self, target: str, *, is_cut: bool) -> jsonschema_rs.Validator:
+    def _compiled(self, target: str, *, is_cut: bool) -> jsonschema_rs.Validator:
         """Compile the schema at a target; if it is cut, inner recursive references are only judged."""
-        validator = self._validators.get((target, is_cut))
-        if validator is None:
-            root = {**(self._cut if is_cut else self._schema), "$id": _ROOT}
-            draft = root.pop("$schema", None)
-            outer: JsonObject = {
-                "$defs": {"root": root},
-                "definitions": {"root": root},
-                "allOf": [{"$ref": _ROOT + target}],
-            }
-            outer = outer if draft is None else {"$schema": draft, **outer}
-            judged = type("JudgedReference", (_JudgedReference,), {"recursion": self})
-            validator = self._validators[target, is_cut] = self._compile(outer, {_JUDGED: judged})
-        return validator
+        root = {**(self._cut if is_cut else self._schema), "$id": _ROOT}
+        draft = root.pop("$schema", None)
+        outer: JsonObject = {
+            "$defs": {"root": root},
+            "definitions": {"root": root},
+            "allOf": [{"$ref": _ROOT + target}],
+        }
+        outer = outer if draft is None else {"$schema": draft, **outer}
+        judged = type("JudgedReference", (_JudgedReference,), {"recursion": self})
+        return self._compile(outer, {_JUDGED: judged})
 
     @cached_property
     def _cut(self) -> JsonObject:
@@ -135,51 +130,48 @@ class Recursion:
         return self._validator(target, is_cut=False).is_valid(value)
 
 
-class AlternativeWork:
-    """Counts the attempts of a validator that tries all alternatives on each level, as pydantic does.
+def alternative_work(root: JsonObject) -> Callable[[Json], bool] | None:
+    """Return whether a value takes more than `MAX_ATTEMPTS` of a validator that tries all alternatives on each level.
 
-    Where alternatives refer back to themselves, the attempts double with each level of the value. Counting them takes
-    one step for each alternative and value.
+    Pydantic does that. Where alternatives refer back to themselves, the attempts double with each level of the value.
+    Counting them takes one step for each alternative and value. None is returned if no reference leads back to itself.
     """
+    inside = _references(root)
+    if not any(each in _reachable(each, inside) for each in inside):
+        return None
 
-    def __init__(self, schema: JsonObject) -> None:
-        self._schema = schema
-
-    def exceeds(self, value: Json) -> bool:
-        """Return whether a value takes more than `MAX_ATTEMPTS`, or is too deep to be counted."""
+    def exceeds(value: Json) -> bool:
         try:
-            return self._attempts(self._schema, value, {}) > MAX_ATTEMPTS
-        except RecursionError:
+            return _attempts(root, value, root, {}) > MAX_ATTEMPTS
+        except RecursionError:  # it is too deep to be counted
             return True
 
-    def _attempts(self, schema: Json, value: Json, known: dict[tuple[int, int], int]) -> int:
-        if not isinstance(schema, dict) or not isinstance(value, dict | list):
-            return 1
-        key = id(schema), id(value)
-        if key not in known:
-            known[key] = 1  # a reference that leads to itself without a level of the value adds nothing
-            known[key] = min(1 + sum(self._attempts(*each, known) for each in self._inner(schema, value)), _TOO_MANY)
-        return known[key]
-
-    def _inner(self, schema: JsonObject, value: JsonObject | list[Json]) -> Iterator[tuple[Json, Json]]:
-        """Yield the schemas inside a schema with the values that they are tried on."""
-        reference = schema.get("$ref")
-        if isinstance(reference, str):
-            yield resolve(reference, self._schema), value
-        for keyword in ("anyOf", "allOf") if "discriminator" in schema else ("anyOf", "allOf", "oneOf"):
-            yield from ((each, value) for each in objects_in(schema.get(keyword)))
-        if isinstance(value, list):
-            yield from ((schema.get("items"), each) for each in value)
-        else:
-            declared, other = members(schema, "properties"), schema.get("additionalProperties")
-            yield from ((declared.get(name, other), each) for name, each in value.items())
+    return exceeds
 
 
-def alternative_work(schema: JsonObject) -> AlternativeWork | None:
-    """Return the counter for a schema in which a reference leads back to itself; none if there is no such reference."""
-    inside = _references(schema)
-    is_recursive = any(each in _reachable(each, inside) for each in inside)
-    return AlternativeWork(schema) if is_recursive else None
+def _attempts(schema: Json, value: Json, root: JsonObject, known: dict[tuple[int, int], int]) -> int:
+    if not isinstance(schema, dict) or not isinstance(value, dict | list):
+        return 1
+    key = id(schema), id(value)
+    if key not in known:
+        known[key] = 1  # a reference that leads to itself without a level of the value adds nothing
+        inner = sum(_attempts(*each, root, known) for each in _tried(schema, value, root))
+        known[key] = min(1 + inner, MAX_ATTEMPTS + 1)
+    return known[key]
+
+
+def _tried(schema: JsonObject, value: JsonObject | list[Json], root: JsonObject) -> Iterator[tuple[Json, Json]]:
+    """Yield the schemas inside a schema with the values that they are tried on."""
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        yield resolve(reference, root), value
+    for keyword in ("anyOf", "allOf") if "discriminator" in schema else ("anyOf", "allOf", "oneOf"):
+        yield from ((each, value) for each in objects_in(schema.get(keyword)))
+    if isinstance(value, list):
+        yield from ((schema.get("items"), each) for each in value)
+    else:
+        declared, other = members(schema, "properties"), schema.get("additionalProperties")
+        yield from ((declared.get(name, other), each) for name, each in value.items())
 
 
 class _JudgedReference:

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from agenttool.server.messages import ApiBody, ApiReply, RoleName
+from agenttool.server.messages import ApiBody, ApiReply, RoleName, Time
 
 
 class LoginBody(ApiBody):
@@ -33,7 +33,7 @@ class Me(ApiReply):
     roles: list[str]
     kind: Literal["none", "local", "key", "jwt", "session"]
     key_id: str | None
-    expires_at: str | None
+    expires_at: Time | None
     server: ServerInfo
 
 
@@ -58,11 +58,11 @@ class KeyItem(ApiReply):
     subject: str
     tenant: str
     roles: list[str]
-    created_at: str
+    created_at: Time
     created_by: str
-    expires_at: str | None
-    last_used_at: str | None
-    revoked_at: str | None
+    expires_at: Time | None
+    last_used_at: Time | None
+    revoked_at: Time | None
 
 
 class NewKey(KeyItem):
@@ -84,8 +84,8 @@ class SessionItem(ApiReply):
     subject: str
     roles: list[str]
     key_id: str | None
-    created_at: str
-    expires_at: str | None
+    created_at: Time
+    expires_at: Time | None
     is_current: bool
 
 

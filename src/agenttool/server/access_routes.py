@@ -22,7 +22,7 @@ from agenttool.server.access_messages import (
 from agenttool.server.authentication import Identity, split_session, unauthorized
 from agenttool.server.grants import Grant, GrantKind
 from agenttool.server.problem import Problem
-from agenttool.server.route import ApiRequest, EmptyBody, EmptyQuery, Reply
+from agenttool.server.route import ApiRequest, EmptyQuery, PlainRequest, Reply
 
 SESSION_S = 12 * 3600.0
 LINK_S = 15 * 60.0
@@ -33,7 +33,7 @@ _NO_SESSION = (
 )
 
 
-async def log_in(request: ApiRequest[EmptyQuery, LoginBody]) -> Reply:
+async def log_in(request: ApiRequest[EmptyQuery, LoginBody]) -> Reply[LoginReply]:
     """Exchange the token of a login link, or an API key, for a console session.
 
     One part of its secret is a cookie, and the page sends the other part, `page_key`, as the header
@@ -59,15 +59,15 @@ async def log_in(request: ApiRequest[EmptyQuery, LoginBody]) -> Reply:
         lifetime_s=SESSION_S,
         key_id=found.grant_id if found.kind is GrantKind.KEY else None,
     )
-    await grants.delete_expired()
+    await grants.delete_surplus(session)
     identity = Identity(principal=session.principal, grant=session, expires_at_s=session.expires_at_s)
     in_cookie, page_key = split_session(token)
     cookie = authenticator.cookie(request.scope, in_cookie, SESSION_S)
     me = _me(request.server.info, identity)
-    return Reply(value=LoginReply(page_key=page_key, **asdict(me)), headers={"set-cookie": cookie})
+    return Reply(LoginReply(page_key=page_key, **asdict(me)), {"set-cookie": cookie})
 
 
-async def log_out(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
+async def log_out(request: PlainRequest) -> Reply[None]:
     """End the console session of the request, which needs the cookie and the header `Agenttool-Page-Key`."""
     authenticator = request.server.authenticator
     token = authenticator.session_token(request.scope, request.headers)
@@ -77,22 +77,20 @@ async def log_out(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
         raise Problem(HTTPStatus.UNAUTHORIZED, _NO_SESSION, headers=headers)
     await authenticator.grants.revoke(GrantKind.SESSION, session.grant_id)
     authenticator.clear_cache()
-    return Reply(status=HTTPStatus.NO_CONTENT, headers=headers)
+    return Reply(None, headers)
 
 
-async def get_me(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
+async def get_me(request: PlainRequest) -> Me:
     """Return the identity of the request, and what a client may know about the server."""
-    return Reply(value=_me(request.server.info, request.identity))
+    return _me(request.server.info, request.identity)
 
 
 def _me(info: ServerInfo, identity: Identity) -> Me:
     principal = identity.principal
-    return Me(
-        subject=principal.subject,
-        tenant=principal.tenant,
+    return Me.of(
+        principal,
         roles=sorted(principal.roles),
         kind=IdentityKind(principal.kind).value,
-        key_id=principal.key_id,
         expires_at=_moment(identity.expires_at_s),
         server=info,
     )
@@ -102,13 +100,13 @@ def _moment(seconds: float | None) -> str | None:
     return None if seconds is None else timestamp(round(seconds * 1e9))
 
 
-async def list_keys(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
+async def list_keys(request: PlainRequest) -> KeyList:
     """List the API keys of the tenant, without their secrets."""
     found = await request.server.authenticator.grants.list(GrantKind.KEY, request.principal.tenant)
-    return Reply(value=KeyList(items=[_key_item(each) for each in found]))
+    return KeyList(items=[_key_item(each) for each in found])
 
 
-async def add_key(request: ApiRequest[EmptyQuery, KeyBody]) -> Reply:
+async def add_key(request: ApiRequest[EmptyQuery, KeyBody]) -> NewKey:
     """Create an API key for the tenant; its secret is returned once and is not stored."""
     body = request.body
     token, grant = await request.server.authenticator.grants.add(
@@ -119,51 +117,47 @@ async def add_key(request: ApiRequest[EmptyQuery, KeyBody]) -> Reply:
         created_by=request.principal.subject,
         lifetime_s=body.expires_in_s,
     )
-    return Reply(value=NewKey(key=token, **asdict(_key_item(grant))), status=HTTPStatus.CREATED)
+    return NewKey(key=token, **asdict(_key_item(grant)))
 
 
 def _key_item(grant: Grant) -> KeyItem:
-    return KeyItem(
+    return KeyItem.of(
+        grant,
         key_id=grant.grant_id,
-        subject=grant.subject,
-        tenant=grant.tenant,
         roles=[each.value for each in grant.roles],
         created_at=timestamp(round(grant.created_at_s * 1e9)),
-        created_by=grant.created_by,
         expires_at=_moment(grant.expires_at_s),
         last_used_at=_moment(grant.used_at_s),
         revoked_at=_moment(grant.revoked_at_s),
     )
 
 
-async def revoke_key(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
+async def revoke_key(request: PlainRequest) -> None:
     """Revoke an API key; its requests and streams end, its calls continue."""
-    return await _revoke(request, GrantKind.KEY, request.path["key_id"])
+    await _revoke(request, GrantKind.KEY, request.path["key_id"])
 
 
-async def revoke_session(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
+async def revoke_session(request: PlainRequest) -> None:
     """End a console session."""
-    return await _revoke(request, GrantKind.SESSION, request.path["session_id"])
+    await _revoke(request, GrantKind.SESSION, request.path["session_id"])
 
 
-async def _revoke(request: ApiRequest[EmptyQuery, EmptyBody], kind: GrantKind, grant_id: str) -> Reply:
+async def _revoke(request: PlainRequest, kind: GrantKind, grant_id: str) -> None:
     authenticator = request.server.authenticator
     if not await authenticator.grants.revoke(kind, grant_id, request.principal.tenant):
         raise Problem(HTTPStatus.NOT_FOUND, f"there is no valid key or session {grant_id!r}; list them first")
     authenticator.clear_cache()
-    return Reply(status=HTTPStatus.NO_CONTENT)
 
 
-async def list_sessions(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
+async def list_sessions(request: PlainRequest) -> SessionList:
     """List the console sessions of the tenant."""
     found = await request.server.authenticator.grants.list(GrantKind.SESSION, request.principal.tenant)
     own = request.identity
     items = [
-        SessionItem(
+        SessionItem.of(
+            each,
             session_id=each.grant_id,
-            subject=each.subject,
             roles=[role.value for role in each.roles],
-            key_id=each.key_id,
             created_at=timestamp(round(each.created_at_s * 1e9)),
             expires_at=_moment(each.expires_at_s),
             is_current=own.grant is not None and own.grant.grant_id == each.grant_id,
@@ -171,4 +165,4 @@ async def list_sessions(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
         for each in found
         if each.is_valid(time.time())
     ]
-    return Reply(value=SessionList(items=items))
+    return SessionList(items=items)

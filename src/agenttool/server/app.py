@@ -1,19 +1,20 @@
 """Build the ASGI application of a server from an open runtime and its settings."""
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
 
+from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agenttool import __version__
 from agenttool.adapters.rap.callback_urls import PATH
-from agenttool.adapters.rap.request_guard import RequestGuard
 from agenttool.console.pages import is_console_path
 from agenttool.errors import ConfigError
+from agenttool.http.request_guard import RequestGuard
 from agenttool.runtime import Runtime
 from agenttool.server.access_messages import ServerInfo
 from agenttool.server.authentication import Authenticator
@@ -24,7 +25,17 @@ from agenttool.server.state import ServerOptions, ServerState, SettingsState
 from agenttool.server.table import ROUTES
 from agenttool.server.tenants import Tenant, Tenants
 
-_DEFAULT_PORTS = {"http": 80, "https": 443}
+_ORIGIN = re.compile(
+    r"(?:http://(?!.*:80$)|https://(?!.*:443$))(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::[1-9][0-9]{0,4})?", re.ASCII
+)
+_ALLOWED_HEADERS = (
+    "authorization",
+    "content-type",
+    "idempotency-key",
+    "last-event-id",
+    "mcp-protocol-version",
+    "mcp-session-id",
+)
 
 
 def check_origin(text: str) -> str:
@@ -33,14 +44,7 @@ def check_origin(text: str) -> str:
     Raises:
         ConfigError: no browser sends it, so no request would match.
     """
-    try:
-        parts = urlsplit(text)
-        port = None if parts.port == _DEFAULT_PORTS.get(parts.scheme) else parts.port
-        host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
-    except ValueError:
-        host = port = parts = None
-    origin = None if parts is None or not host else f"{parts.scheme}://{host}" + ("" if port is None else f":{port}")
-    if parts is None or parts.scheme not in _DEFAULT_PORTS or origin != text:
+    if not _ORIGIN.fullmatch(text):
         example = "'http://localhost:3000', in lower case and without a default port or a path"
         raise ConfigError(f"an origin in [server] must be like {example}, got {text!r}; correct it")
     return text
@@ -58,8 +62,17 @@ class ServerApp:
         """Guard a gateway."""
         self.gateway = gateway
         self.grants = grants
+        app: ASGIApp = gateway
+        if options.origins:
+            app = CORSMiddleware(
+                gateway,
+                allow_origins=tuple(options.origins),
+                allow_methods=("GET", "POST", "DELETE"),
+                allow_headers=_ALLOWED_HEADERS,
+                expose_headers=("mcp-session-id", "www-authenticate"),
+            )
         self._guarded = RequestGuard(
-            gateway, origins=options.origins, url=options.url, sealed=f"{PATH}/", is_page=is_console_path
+            app, origins=options.origins, url=options.url, sealed=f"{PATH}/", is_page=is_console_path
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -95,7 +108,7 @@ async def serve_runtime(
         ConfigError: the runtime has no store for keys.
     """
     options = options or ServerOptions()
-    documents = runtime.documents
+    documents = runtime.inspection.documents
     if documents is None:
         raise ConfigError("a server needs a runtime with a store for documents; open it with Runtime.open")
     grants = AccessGrants(documents, time.time)
@@ -106,12 +119,10 @@ async def serve_runtime(
         requires_key=options.requires_key,
         is_secure=options.url.startswith("https://"),
     )
-    info = ServerInfo(
+    info = ServerInfo.of(
+        options,
         version=__version__,
-        is_demo=options.is_demo,
-        is_durable=runtime.is_durable,
-        approves_own_calls=options.approves_own_calls,
-        url=options.url,
+        is_durable=runtime.inspection.is_durable,
         mcp_url=None if mcp is None else f"{options.url}/mcp",
     )
     default = Tenant(runtime, file=file, mcp=mcp)
@@ -122,6 +133,7 @@ async def serve_runtime(
             yield ServerApp(Gateway(state, ROUTES), grants, options)
         finally:
             watch.cancel()
+            state.reads.close()
 
 
 @asynccontextmanager

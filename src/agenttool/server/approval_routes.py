@@ -18,7 +18,7 @@ from agenttool.policy.approvals import (
 )
 from agenttool.policy.wildcards import fits
 from agenttool.ports.identity import AccessRole
-from agenttool.records import ApprovalId, Digest
+from agenttool.records import ApprovalId, Digest, JsonObject
 from agenttool.schema.explain import Misfit
 from agenttool.server.messages import (
     AnswerBody,
@@ -33,7 +33,7 @@ from agenttool.server.messages import (
     raw,
 )
 from agenttool.server.problem import Problem
-from agenttool.server.route import ApiRequest, B, EmptyBody, EmptyQuery, Q, Reply
+from agenttool.server.route import ApiRequest, B, EmptyBody, EmptyQuery, PlainRequest, Q
 from agenttool.server.tenants import Tenant
 from agenttool.server.tool_routes import risk_of
 
@@ -56,7 +56,7 @@ _OWN_CALL = (
 _NO_ROLE = "answering needs the role approver"
 
 
-async def list_approvals(request: ApiRequest[ApprovalListQuery, EmptyBody]) -> Reply:
+async def list_approvals(request: ApiRequest[ApprovalListQuery, EmptyBody]) -> ApprovalList:
     """List the calls that wait for an approval, the oldest first."""
     query, tenant = request.query, request.tenant
     after = None if query.cursor is None else ApprovalId(query.cursor)
@@ -72,18 +72,18 @@ async def list_approvals(request: ApiRequest[ApprovalListQuery, EmptyBody]) -> R
         if len(found) == query.limit or len(page) < PAGE_SIZE:
             break
     items = [await _describe(request, each) for each in found]
-    return Reply(value=ApprovalList(items=items, next_cursor=after if len(found) == query.limit else None))
+    return ApprovalList(items=items, next_cursor=after if len(found) == query.limit else None)
 
 
-async def get_approval(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
+async def get_approval(request: PlainRequest) -> Approval:
     """Return one open approval, with everything that an approver is shown.
 
     For one that was open before, the `reason` is `answered`, `expired` or `withdrawn` (410).
     """
-    return Reply(value=await _describe(request, await _open_question(request.tenant, request.path["approval_id"])))
+    return await _describe(request, await _open_question(request.tenant, request.path["approval_id"]))
 
 
-async def answer_approval(request: ApiRequest[EmptyQuery, AnswerBody]) -> Reply:
+async def answer_approval(request: ApiRequest[EmptyQuery, AnswerBody]) -> AnswerReply:
     """Answer an approval. The first answer stands; the digest of what was shown goes with it.
 
     The `reason` of a refusal is `unknown` (404), `answered` or `other_question` (409), `expired` or `withdrawn` (410).
@@ -108,23 +108,22 @@ async def answer_approval(request: ApiRequest[EmptyQuery, AnswerBody]) -> Reply:
         approval_id, answer, by=Approver(principal=principal), shown_digest=Digest(body.shown_digest)
     )
     if isinstance(outcome, Refused):
-        reason = outcome.reason
-        raise Problem(
-            _STATUSES[reason],
-            outcome.message,
-            pointer=_POINTERS.get(reason),
-            reason=reason.value,
-            answered_by=outcome.answered_by,
-        )
-    return Reply(
-        value=AnswerReply(
-            approval_id=approval_id,
-            invocation_id=outcome.question.invocation_id,
-            answer=body.answer,
-            by=outcome.by.name,
-            at=outcome.at,
-        )
+        raise _not_accepted(outcome.reason, outcome.message, answered_by=outcome.answered_by)
+    return AnswerReply(
+        approval_id=approval_id,
+        invocation_id=outcome.question.invocation_id,
+        answer=body.answer,
+        by=outcome.by.name,
+        at=outcome.at,
     )
+
+
+def _not_accepted(
+    reason: RefusalReason, detail: str, pointer: str | None = None, answered_by: str | None = None
+) -> Problem:
+    """Return the problem of an answer that is not accepted."""
+    pointer = pointer or _POINTERS.get(reason)
+    return Problem(_STATUSES[reason], detail, pointer=pointer, reason=reason.value, answered_by=answered_by)
 
 
 def _answer_in(body: AnswerBody) -> Answer:
@@ -151,14 +150,16 @@ def _check_edit(tenant: Tenant, question: Question, answer: Edit) -> None:
     Raises:
         Problem: the input does not fit.
     """
-    entry = tenant.runtime.inspection.tool(question.tool_id)
-    if entry is None or not isinstance(answer.input, dict):
-        return
-    misfits = tenant.runtime.inspection.misfits(entry, answer.input)
-    if misfits:
-        first = input_error(misfits[0])
-        status = HTTPStatus.UNPROCESSABLE_ENTITY
-        raise Problem(status, first.message, pointer=f"/input{first.pointer}", reason=RefusalReason.BAD_INPUT.value)
+    errors = _errors_of(tenant, question, answer.input) if isinstance(answer.input, dict) else []
+    if errors:
+        raise _not_accepted(RefusalReason.BAD_INPUT, errors[0].message, f"/input{errors[0].pointer}")
+
+
+def _errors_of(tenant: Tenant, question: Question, edited: JsonObject) -> list[Misplaced]:
+    """Return where an edited input does not fit the schema of the tool."""
+    inspection = tenant.runtime.inspection
+    entry = inspection.tool(question.tool_id)
+    return [] if entry is None else [input_error(each) for each in inspection.misfits(entry, edited)]
 
 
 def _check_suggested(question: Question, answer: Remember) -> None:
@@ -169,9 +170,8 @@ def _check_suggested(question: Question, answer: Remember) -> None:
     """
     lasting = {name: value for name, value in answer.rule.items() if name != "expires_at"}
     if all(each not in (answer.rule, lasting) for each in suggested_rules(question)):
-        reason = RefusalReason.BAD_RULE
         detail = "this rule is none of suggested_updates; send one of those, or let an operator answer"
-        raise Problem(_STATUSES[reason], detail, pointer=_POINTERS[reason], reason=reason.value)
+        raise _not_accepted(RefusalReason.BAD_RULE, detail)
 
 
 def input_error(misfit: Misfit) -> Misplaced:
@@ -179,14 +179,11 @@ def input_error(misfit: Misfit) -> Misplaced:
     return Misplaced(pointer=misfit.pointer, message=f"expected {misfit.expected}; {misfit.advice}")
 
 
-async def check_input(request: ApiRequest[EmptyQuery, InputBody]) -> Reply:
+async def check_input(request: ApiRequest[EmptyQuery, InputBody]) -> CheckReply:
     """Check an edited input against the schema of the tool, without answering."""
     question = await _open_question(request.tenant, request.path["approval_id"])
-    inspection = request.tenant.runtime.inspection
-    entry = inspection.tool(question.tool_id)
     edited = parse_object(bytes(request.body.input), what="input")
-    misfits = () if entry is None else inspection.misfits(entry, edited)
-    return Reply(value=CheckReply(errors=[input_error(each) for each in misfits]))
+    return CheckReply(errors=_errors_of(request.tenant, question, edited))
 
 
 async def _open_question(tenant: Tenant, approval_id: str) -> Question:
@@ -221,28 +218,19 @@ async def _describe(request: ApiRequest[Q, B], question: Question) -> Approval:
     schema = None if contract is None else contract.model_input_schema
     details, actor = verdict.reason.details or {}, await _actor(tenant, question)
     why_not = _why_not(request, actor)
-    return Approval(
-        approval_id=question.approval_id,
-        invocation_id=question.invocation_id,
-        tool_id=question.tool_id,
-        tool_name=question.tool_name,
+    return Approval.of(
+        question,
         actor=actor,
         source=None if declaration is None else declaration.namespace,
         description="" if declaration is None else declaration.description,
         input=raw(question.shown),
         input_schema=raw(schema),
-        input_digest=question.input_digest,
-        shown_digest=question.shown_digest,
-        declaration_digest=question.declaration_digest,
         changed_since_approved=None if entry is None else bool(details.get("outdated_rule_refs")),
-        reason=question.reason,
         mode=verdict.mode,
         rule_refs=[*verdict.rule_refs],
         overridden_rule_refs=[*(verdict.reason.beaten_rule_refs or ())],
         risk=raw({} if entry is None else risk_of(entry)),
         suggested_updates=[raw(to_json(each)) for each in question.suggested_updates],
-        asked_at=question.asked_at,
-        expires_at=question.expires_at,
         can_answer=why_not is None,
         why_not=why_not,
     )

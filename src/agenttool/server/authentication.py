@@ -9,8 +9,9 @@ from starlette.requests import cookie_parser
 from starlette.types import Scope
 
 from agenttool.adapters.rap.credentials import Bearer, CredentialRequest
-from agenttool.adapters.rap.request_guard import parse_host
+from agenttool.http.request_guard import parse_host
 from agenttool.ports.identity import LOCAL, AccessRole, IdentityKind, Principal
+from agenttool.ports.quota import OwnedEntries
 from agenttool.server.grants import AccessGrants, Grant, GrantKind
 from agenttool.server.problem import Problem
 
@@ -34,7 +35,6 @@ _PROXY_HTTP_VERSION = "1.0"
 
 _SESSION_PREFIX = f"{GrantKind.SESSION.value}_"
 _SAFE_METHODS = ("GET", "HEAD")
-_CHALLENGE = {"www-authenticate": "Bearer"}
 _WRONG = (
     "the credentials are not valid (any more); log in again, or create a key with `agenttool keys add` and send it as"
     " Authorization: Bearer KEY"
@@ -97,7 +97,7 @@ class Authenticator:
         self._verify_jwt = verify_jwt
         self._requires_key = requires_key or token is not None
         self._is_secure = is_secure
-        self._cached: dict[str, tuple[float, Identity]] = {}
+        self._cached: OwnedEntries[str, tuple[float, Identity]] = OwnedEntries("cached credentials", MAX_CACHED)
 
     async def identify(self, scope: Scope, headers: Mapping[str, str]) -> Identity:
         """Return the identity of a request.
@@ -127,9 +127,7 @@ class Authenticator:
         if cached is not None and time.monotonic() < cached[0]:
             return cached[1]
         found = await self._verify(token, headers)
-        if len(self._cached) >= MAX_CACHED:
-            self._cached.clear()
-        self._cached[token] = (time.monotonic() + CACHED_S, found)
+        self._cached.add((found.principal.tenant, found.principal.subject), token, (time.monotonic() + CACHED_S, found))
         return found
 
     async def _verify(self, token: str, headers: Mapping[str, str]) -> Identity:
@@ -188,7 +186,7 @@ class Authenticator:
 
 def unauthorized(detail: str) -> Problem:
     """Return the problem of missing or invalid credentials, with status 401."""
-    return Problem(HTTPStatus.UNAUTHORIZED, detail, headers=_CHALLENGE)
+    return Problem(HTTPStatus.UNAUTHORIZED, detail)
 
 
 def split_session(token: str) -> tuple[str, str]:

@@ -2,19 +2,18 @@
 
 import asyncio
 import re
-import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 
-from msgspec.structs import asdict
 from starlette.responses import Response
 
-from agenttool.codec.moments import timestamp
-from agenttool.errors import ConfigError
+from agenttool.agent.call_access import CallHandle
+from agenttool.call.checkpoint import NOT_STORED, UNAVAILABLE
+from agenttool.errors import ConfigError, StoreError
 from agenttool.history.listed_call import (
     CallFilter,
     CallPage,
-    ListedCall,
     check_status,
     page_of_calls,
     parse_time,
@@ -22,30 +21,28 @@ from agenttool.history.listed_call import (
 )
 from agenttool.history.reader import JournalReader
 from agenttool.history.recorded_call import RecordedCall, read_call
-from agenttool.journal.projection import records_of
+from agenttool.journal.projection import invocation_of, records_of, result_in
 from agenttool.policy.approvals import Approver, Question
-from agenttool.ports.calls import StartedCall, ToolCall
-from agenttool.ports.deferred import RESULT_PREFIX
+from agenttool.ports.calls import ToolCall
 from agenttool.ports.identity import Principal
+from agenttool.ports.stores import LeaseLost
 from agenttool.records import (
-    PAYLOAD_SCHEME,
+    INVOCATION,
     AbortReason,
     Digest,
     InvocationId,
     InvocationStatus,
     OrderingPolicy,
     Record,
-    Ref,
-    ResultPersistence,
     SchedulerPolicy,
     SchedulerPolicyId,
     SiblingFailurePolicy,
     ToolInvocation,
-    ToolResult,
     ToolSurface,
 )
+from agenttool.results.payloads import OCTETS, valid_media_type
+from agenttool.server.call_messages import detail_of, state_of, stored_refs, summary_of
 from agenttool.server.messages import (
-    AnswerItem,
     BatchBody,
     BatchReply,
     CallBody,
@@ -54,16 +51,10 @@ from agenttool.server.messages import (
     CallListQuery,
     CallQuery,
     CallReply,
-    CallSummary,
     CancelReply,
-    PayloadItem,
-    PhaseItem,
-    raw,
-    raw_record,
-    raw_with_type,
 )
 from agenttool.server.problem import Problem, parse_cursor
-from agenttool.server.route import READERS, ApiRequest, EmptyBody, EmptyQuery, Reply
+from agenttool.server.route import READERS, ApiRequest, EmptyBody, PlainRequest, Reply
 from agenttool.server.tenants import Tenant
 
 DEFAULT_WAIT_S = 20.0
@@ -72,6 +63,9 @@ DEFAULT_WAIT_S = 20.0
 MIN_WAIT_S = 0.05
 """How long a request waits at least, so that it returns the result of most calls that end at once."""
 
+RECORD_S = 20.0
+"""How long a request waits until its call is recorded, whatever its parameter `wait` is."""
+
 _BATCH_POLICY = SchedulerPolicy(
     scheduler_policy_id=SchedulerPolicyId("sched_http"),
     ordering_policy=OrderingPolicy.ALLOW_UNORDERED,
@@ -79,9 +73,9 @@ _BATCH_POLICY = SchedulerPolicy(
 )
 """No call waits for the results of others, because clients read each result by its call."""
 
-_NOT_RECORDED = (
-    "the call was not recorded in time; send it again with the same Idempotency-Key, or look for it with GET /v1/calls"
-)
+_MAY_RUN = "it may be recorded and run: send it again with the same Idempotency-Key, or look for it with GET /v1/calls"
+_NOT_WRITTEN = "the call may have ended since: its end is recorded once the store can be written"
+_NOT_RECORDED = f"the call was not recorded in time; {_MAY_RUN}"
 _NO_BATCH_KEY = "a batch has no idempotency key; leave the header out, or make each call with a key by POST /v1/calls"
 _RANGE = re.compile(r"bytes=(?:(\d{1,15})-(\d{0,15})|-(\d{1,15}))", re.ASCII)
 _MAX_RANGE = 16_000_000
@@ -93,85 +87,91 @@ _PAYLOAD_HEADERS = {
 }
 
 
-async def make_call(request: ApiRequest[CallQuery, CallBody]) -> Reply:
+async def make_call(request: ApiRequest[CallQuery, CallBody]) -> Reply[CallReply]:
     """Call a tool.
 
     Without `wait`, the response comes once the call has ended or waits for an answer. With `wait`, it comes once the
     call has ended, or after so many seconds. A call that has not ended is stored, and answered with 202. A call that
-    failed is a result, too. The header `Idempotency-Key` makes a repeated request return the first call.
+    failed is a result, too. The header `Idempotency-Key` makes a repeated request return the first call. If a server
+    stopped before that call could change anything, the repeated request runs it.
 
-    The status is 503 with `Retry-After` if a busy server did not record the call in time. It may be recorded later, so
-    send the request again with the same `Idempotency-Key`.
+    The status is 503 with `Retry-After` if a busy server did not record the call within 20 seconds, whatever `wait` is.
+    It may be recorded later, so send the request again with the same `Idempotency-Key`.
     """
     body, runtime = request.body, request.tenant.conversation(request.principal, request.body.thread)
-    begun, wait = time.monotonic(), request.query.wait
-    key = request.headers.get("idempotency-key")
-    observed, limit = _Observer(), DEFAULT_WAIT_S if wait is None else wait
-    started: StartedCall | None = None
-    with request.server.within(max(limit, MIN_WAIT_S), request.identity):
-        started = await runtime.submit(
+    key, wait = request.headers.get("idempotency-key"), request.query.wait
+    limit = DEFAULT_WAIT_S if wait is None else wait
+    started: CallHandle | None = None
+    time_limit = request.server.within(RECORD_S, request.identity)
+    with _failing_store(), time_limit:
+        started = await runtime.start(
             body.tool,
             bytes(body.arguments),
             surface=_surface_of(request),
             native_call_id=body.native_call_id,
             actor_ref=request.principal,
             idempotency_key=key,
-            observer=observed,
         )
+        if limit != RECORD_S:
+            time_limit.end_after(max(limit, MIN_WAIT_S))
+        await started.idle()
         if wait is not None and not started.status.is_terminal:
-            await runtime.wait(started.invocation_id, begun + limit - time.monotonic())
-    invocation_id = observed.invocation_id if started is None else started.invocation_id
-    if invocation_id is None:
+            with suppress(ConfigError):  # the journal has lost it, together with the lease of this process
+                await started.result()
+    if started is None:
         raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, _NOT_RECORDED, headers={"retry-after": "1"})
-    if observed.result is not None and started is not None and started.status.is_terminal:
-        return Reply(value=_state(invocation_id, started, observed.result))
-    return await _state_reply(request.tenant, invocation_id)
+    result = started.stored_result
+    if result is not None and (result.error is None or result.error.error_code not in (UNAVAILABLE, NOT_STORED)):
+        return Reply(state_of(started.id, started, result))
+    with _failing_store():
+        return await _state_reply(request.tenant, started.id)
 
 
-class _Observer:
-    """Stores the id of a call, and its result."""
+@contextmanager
+def _failing_store() -> Generator[None]:
+    """Report that a call may run, if the store fails before the call is known to be recorded.
 
-    __slots__ = ("invocation_id", "result")
-
-    def __init__(self) -> None:
-        self.invocation_id: InvocationId | None = None
-        self.result: ToolResult | None = None
-
-    def started(self, invocation_id: InvocationId, /) -> None:
-        """Store the id."""
-        self.invocation_id = invocation_id
-
-    def progressed(self, update: object, /) -> None:
-        """Do nothing."""
-
-    def ended(self, result: ToolResult, /) -> None:
-        """Store the result, which is durable."""
-        self.result = result
+    Raises:
+        Problem: the store has failed.
+    """
+    try:
+        yield
+    except StoreError as error:
+        detail = f"{error}; {_MAY_RUN}"
+        raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, headers={"retry-after": "1"}) from error
 
 
-async def _state_reply(tenant: Tenant, invocation_id: str) -> Reply:
-    await tenant.runtime.journal.checkpoint([invocation_id])
-    state, has_ended = await _read_state(tenant, invocation_id)
-    if has_ended:
-        return Reply(value=state)
-    return Reply(value=state, status=HTTPStatus.ACCEPTED, headers={"location": f"/v1/calls/{invocation_id}"})
+async def _state_reply(tenant: Tenant, invocation_id: str) -> Reply[CallReply]:
+    ((state, has_ended),) = await _confirmed_states(tenant, [invocation_id])
+    return Reply(state) if has_ended else Reply(state, {"location": f"/v1/calls/{invocation_id}"}, HTTPStatus.ACCEPTED)
 
 
-async def _read_state(tenant: Tenant, invocation_id: str, known: ToolResult | None = None) -> tuple[CallReply, bool]:
+async def _read_state(tenant: Tenant, invocation_id: str) -> tuple[CallReply, bool]:
     """Return the stored state of a call, and whether it has ended.
 
-    The result is read after the status, and only if the call has ended, so that the two agree.
+    The result is read after the status, and only if the call has ended, so that the two agree. While the store cannot
+    be written, the state is the one that was stored last, and its notice names the fault.
 
     Raises:
         Problem: the journal has no such call.
+        StoreError: the store fails, and nothing of the call is stored.
     """
-    journal = tenant.runtime.journal
-    invocation = await journal.invocation(invocation_id)
+    journal, notice = tenant.runtime.journal, None
+    try:
+        invocation = await journal.invocation(invocation_id)
+    except StoreError as error:
+        invocation = invocation_of(tenant.runtime.inspection.log.stored_facts_of(InvocationId(invocation_id)))
+        if invocation is None:
+            raise
+        notice = f"{error}; {_NOT_WRITTEN}"
     if invocation is None:
         raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, _NOT_RECORDED, headers={"retry-after": "1"})
-    if not invocation.status.is_terminal:
-        return _state(invocation_id, invocation, None, await _question_of(tenant, invocation)), False
-    return _state(invocation_id, invocation, known or await journal.result(invocation_id)), True
+    if invocation.status.is_terminal:  # another process may have ended it, so both are read from the same facts
+        facts = tenant.runtime.inspection.log.stored_facts_of(InvocationId(invocation_id))
+        invocation, result = invocation_of(facts) or invocation, result_in(facts)
+        if invocation.status.is_terminal:
+            return state_of(invocation_id, invocation, result), True
+    return state_of(invocation_id, invocation, None, await _question_of(tenant, invocation), notice), False
 
 
 async def _question_of(tenant: Tenant, invocation: ToolInvocation) -> Question | None:
@@ -182,31 +182,16 @@ async def _question_of(tenant: Tenant, invocation: ToolInvocation) -> Question |
     return await tenant.runtime.approvals.get(asked)
 
 
-def _state(
-    invocation_id: str,
-    known: ToolInvocation | StartedCall,
-    result: ToolResult | None,
-    question: Question | None = None,
-) -> CallReply:
-    asked = known.approval_request_ref if isinstance(known, ToolInvocation) else None
-    is_asked = result is None and known.status is InvocationStatus.AWAITING_APPROVAL
-    return CallReply(
-        invocation_id=invocation_id,
-        status=known.status.value,
-        tool=tool_name(known.tool_id),
-        approval_id=asked if is_asked else None,
-        expires_at=None if question is None else question.expires_at,
-        result=raw(None) if result is None else raw_record(result),
-    )
-
-
 def _surface_of(request: ApiRequest[CallQuery, CallBody] | ApiRequest[CallQuery, BatchBody]) -> ToolSurface | None:
     surface_id = request.body.surface_id
     return None if surface_id is None else request.tenant.surface(request.principal, surface_id, "/surface_id")
 
 
-async def list_calls(request: ApiRequest[CallListQuery, EmptyBody]) -> Reply:
-    """List calls: the open ones first, then the ended ones, newest first. A caller sees its own calls.
+async def list_calls(request: ApiRequest[CallListQuery, EmptyBody]) -> CallList:
+    """List at most `limit` calls: the open ones by their start, then the others by their end. A caller sees its own.
+
+    Both parts begin with the newest call, and `next_cursor` continues through both. A call that ends between two
+    requests is listed again in the second part.
 
     With `id_part`, list the calls whose ids begin or end with it, newest first, on one page of at most `limit` calls.
     """
@@ -224,59 +209,34 @@ async def list_calls(request: ApiRequest[CallListQuery, EmptyBody]) -> Reply:
         owner=None if request.principal.has(*READERS) else request.principal.subject,
     )
 
-    position = parse_cursor(query.cursor)
+    cursor = query.cursor
+    if cursor is not None and not INVOCATION.owns(InvocationId(cursor)):
+        parse_cursor(cursor)
 
     def read(reader: JournalReader) -> CallPage:
-        return page_of_calls(reader, wanted, query.limit, position)
+        return page_of_calls(reader, wanted, query.limit, cursor)
 
-    calls, before = await request.tenant.read(read)
-    items = [summary_of(each) for each in calls]
-    return Reply(value=CallList(items=items, next_cursor=None if before is None else str(before)))
-
-
-def summary_of(call: ListedCall) -> CallSummary:
-    """Return a call of a list."""
-    owner, result = call.owner, call.result
-    waits_for = None if owner is None or owner.is_answered else owner.waits_for
-    canceler = call.canceler.get("claim") if call.canceler else None
-    principal = call.canceler.get("principal")
-    if isinstance(principal, dict):
-        canceler = principal.get("subject")
-    return CallSummary(
-        invocation_id=str(call.facts[0][1].invocation_id),
-        tool=tool_name(call.tool_id),
-        tool_id=call.tool_id,
-        status=call.status.value,
-        actor=call.actor,
-        began=timestamp(call.began_ns),
-        at=timestamp(call.at_ns),
-        is_open=owner is not None,
-        duration_s=round(call.taken_ns / 1e9, 6),
-        summary=None if result is None else call.first_line[:200],
-        error_class=None if result is None or result.error is None else result.error.error_class.value,
-        approval_id=None if waits_for is None or waits_for.startswith(RESULT_PREFIX) else waits_for,
-        approvals=[AnswerItem(by=each.decided_by, behavior=each.behavior.value) for each in call.approvals],
-        canceled_by=canceler if isinstance(canceler, str) else None,
-    )
+    calls, after = await request.read(read)
+    return CallList(items=[summary_of(each) for each in calls], next_cursor=after)
 
 
-async def get_call(request: ApiRequest[CallQuery, EmptyBody]) -> Reply:
+async def get_call(request: ApiRequest[CallQuery, EmptyBody]) -> CallDetail:
     """Return everything that is recorded of a call; with `wait`, once it has ended or after so many seconds."""
     invocation_id = request.path["invocation_id"]
     await _own_invocation(request.tenant, request.principal, invocation_id)
     if request.query.wait:
         with request.server.within(request.query.wait, request.identity):
-            await request.tenant.runtime.wait(invocation_id)
+            await request.tenant.runtime.calls.get(invocation_id).result()
 
     def read(reader: JournalReader) -> RecordedCall:
         return read_call(reader, InvocationId(invocation_id))
 
     try:
-        call = await request.tenant.read(read)
+        call = await request.read(read)
     except ConfigError as error:
         raise _unknown_call(invocation_id) from error
     question = await _question_of(request.tenant, call.invocation)
-    return Reply(value=_detail(call, question, _notice_of(request.tenant, call)))
+    return detail_of(call, question, _notice_of(request.tenant, call))
 
 
 def _notice_of(tenant: Tenant, call: RecordedCall) -> str | None:
@@ -307,66 +267,7 @@ async def _own_invocation(tenant: Tenant, principal: Principal, invocation_id: s
     return invocation
 
 
-def _detail(call: RecordedCall, question: Question | None, notice: str | None) -> CallDetail:
-    invocation = call.invocation
-    result = next((each for each in reversed(call.records) if isinstance(each, ToolResult)), None)
-    state = _state(invocation.invocation_id, invocation, result, question)
-    end_ns = call.facts[-1].at_ns if invocation.status.is_terminal else time.time_ns()
-    return CallDetail(
-        **asdict(state),
-        actor=invocation.actor_ref,
-        invocation=raw_record(invocation),
-        events=[raw_record(each) for each in call.events],
-        records=[raw_with_type(each) for each in call.records],
-        traceback=call.traceback,
-        children=[*call.children],
-        began=timestamp(call.began_ns),
-        is_open=not invocation.status.is_terminal,
-        duration_s=round((end_ns - call.began_ns) / 1e9, 6),
-        phases=_phases(call, end_ns),
-        payloads=[
-            PayloadItem(digest=str(each.digest), media_type=each.media_type, size_bytes=each.size_bytes)
-            for each in _stored_refs(call.records).values()
-        ],
-        process=None if call.owner is None else call.owner.process,
-        notice=notice,
-    )
-
-
-def _phases(call: RecordedCall, end_ns: int) -> list[PhaseItem]:
-    """Return the statuses of a call, each with the time until the next one."""
-    moves = [
-        (fact.at_ns, status.value) for fact in call.facts for _, status in fact.step.transitions if status is not None
-    ]
-    ends = [*(at for at, _ in moves), end_ns][1:]
-    return [
-        PhaseItem(
-            name=name,
-            at=timestamp(at),
-            offset_s=round((at - call.began_ns) / 1e9, 6),
-            duration_s=round(max(0, until - at) / 1e9, 6),
-        )
-        for (at, name), until in zip(moves, ends, strict=True)
-    ]
-
-
-def _stored_refs(records: Sequence[Record]) -> dict[Digest, Ref]:
-    """Return the references to stored payloads in the records of a call, by digest; other references are left out."""
-    refs: list[Ref | None] = []
-    for record in records:
-        if isinstance(record, ResultPersistence):
-            refs.append(record.persisted_ref)
-        elif isinstance(record, ToolResult):
-            refs += (item.ref for item in (*(record.content or ()), *(record.model_facing_content or ())))
-            refs += record.artifact_refs or ()
-    return {
-        each.digest: each
-        for each in refs
-        if each is not None and each.digest is not None and (each.id or "").startswith(PAYLOAD_SCHEME)
-    }
-
-
-async def cancel_call(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
+async def cancel_call(request: PlainRequest) -> CancelReply:
     """Request the cancellation of a call. A caller may cancel its own calls, an operator every call."""
     invocation_id, principal = request.path["invocation_id"], request.principal
     invocation = await _own_invocation(request.tenant, principal, invocation_id)
@@ -375,10 +276,10 @@ async def cancel_call(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     accepted = await request.tenant.runtime.cancel(
         invocation_id, reason=AbortReason.USER_INTERRUPTION, by=Approver(principal=principal)
     )
-    return Reply(value=CancelReply(invocation_id=invocation_id, accepted=accepted), status=HTTPStatus.ACCEPTED)
+    return CancelReply(invocation_id=invocation_id, accepted=accepted)
 
 
-async def make_batch(request: ApiRequest[CallQuery, BatchBody]) -> Reply:
+async def make_batch(request: ApiRequest[CallQuery, BatchBody]) -> Reply[BatchReply]:
     """Call several tools together, and return the state of each in the order of the calls.
 
     Without `wait`, the response comes once each call has ended, waits for an answer, or depends on one that waits.
@@ -401,7 +302,7 @@ async def make_batch(request: ApiRequest[CallQuery, BatchBody]) -> Reply:
             bytes(each.arguments),
             native_call_id=each.native_call_id,
             depends_on=tuple(each.depends_on),
-            invocation_id=runtime.new_invocation_id(),
+            invocation_id=runtime.calls.new_id(),
         )
         for each in request.body.calls
     ]
@@ -425,12 +326,38 @@ async def make_batch(request: ApiRequest[CallQuery, BatchBody]) -> Reply:
     with request.server.within(max(limit, MIN_WAIT_S), request.identity):
         await idle.wait()
     invocation_ids = [str(each.invocation_id) for each in calls]
-    if not batch.done():
-        await runtime.journal.checkpoint(invocation_ids)
-    results: Sequence[ToolResult | None] = batch.result() if batch.done() else [None] * len(calls)
-    states = [await _read_state(tenant, *each) for each in zip(invocation_ids, results, strict=True)]
-    status = HTTPStatus.OK if all(has_ended for _, has_ended in states) else HTTPStatus.ACCEPTED
-    return Reply(value=BatchReply(items=[state for state, _ in states]), status=status)
+    with _failing_store():
+        if batch.done():
+            batch.result()  # raises if the batch crashed
+        else:
+            await runtime.journal.checkpoint(invocation_ids)
+        # The journal has the state of each call. The batch may have left a call to another process.
+        states = await _confirmed_states(tenant, invocation_ids)
+        status = HTTPStatus.OK if all(has_ended for _, has_ended in states) else HTTPStatus.ACCEPTED
+    return Reply(BatchReply(items=[state for state, _ in states]), status=status)
+
+
+async def _confirmed_states(tenant: Tenant, invocation_ids: Sequence[str]) -> list[tuple[CallReply, bool]]:
+    """Return the states of calls, and whether they have ended; open ones continue if this process dies.
+
+    Open calls are stored, and read again: one of another process may have ended meanwhile. While the disk fails, calls
+    that run need no checkpoint: the notices of their states name the fault.
+
+    Raises:
+        StoreError: a call that waits cannot be stored, or the lease was lost.
+    """
+    stored: list[str] = []
+    while True:
+        found = [await _read_state(tenant, each) for each in invocation_ids]
+        statuses = [state.status for state, _ in found]
+        if statuses == stored or all(has_ended for _, has_ended in found):
+            return found
+        stored = statuses
+        try:
+            await tenant.runtime.journal.checkpoint([state.invocation_id for state, _ in found])
+        except StoreError as error:
+            if isinstance(error, LeaseLost) or InvocationStatus.QUEUED in statuses:
+                raise
 
 
 def _span(wanted: re.Match[str], size: int) -> tuple[int, int | None]:
@@ -441,7 +368,7 @@ def _span(wanted: re.Match[str], size: int) -> tuple[int, int | None]:
     return int(first), max(0, int(last) + 1 - int(first)) if last else None
 
 
-async def get_payload(request: ApiRequest[EmptyQuery, EmptyBody]) -> Response:
+async def get_payload(request: PlainRequest) -> Response:
     """Return stored output of a call, or a range of it; only if the records of that call name its digest."""
     invocation_id, digest = request.path["invocation_id"], request.path["digest"].replace("sha256-", "sha256:", 1)
     await _own_invocation(request.tenant, request.principal, invocation_id)
@@ -450,7 +377,7 @@ async def get_payload(request: ApiRequest[EmptyQuery, EmptyBody]) -> Response:
     def read(reader: JournalReader) -> list[Record]:
         return list(records_of([fact for _, fact in reader.facts_of(InvocationId(invocation_id))]))
 
-    ref = _stored_refs(await request.tenant.read(read)).get(Digest(digest))
+    ref = stored_refs(await request.read(read)).get(Digest(digest))
     missing = Problem(HTTPStatus.NOT_FOUND, f"the call {invocation_id!r} has no stored output {digest!r}")
     if ref is None:
         raise missing
@@ -462,7 +389,7 @@ async def get_payload(request: ApiRequest[EmptyQuery, EmptyBody]) -> Response:
     data = await journal.payload(digest, start, None if length is None else min(length, _MAX_RANGE))
     if data is None:
         raise missing
-    media = ref.media_type or "application/octet-stream"
+    media = valid_media_type(ref.media_type) or OCTETS
     if wanted is None:
         return Response(data, headers=headers, media_type=media)
     size = "*" if ref.size_bytes is None else str(ref.size_bytes)

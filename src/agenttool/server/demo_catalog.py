@@ -1,8 +1,8 @@
 """The tools of `agenttool serve` without settings: one of each kind, and some calls, so that no page is empty."""
 
 import asyncio
-import struct
-import zlib
+from base64 import b64decode
+from itertools import cycle
 from pathlib import Path
 
 from agenttool.adapters.python.context import Context
@@ -33,7 +33,10 @@ DEMO_RULES: tuple[JsonObject, ...] = (
 _OBJECTS = ("invoice", "customer", "order", "ticket", "shipment", "contract", "refund", "payment", "report", "meeting")
 _VERBS = ("list", "get", "create", "update", "archive")
 _WHERE = ("north", "south", "east", "west", "central", "online", "retail", "export", "service", "partner")
-_STEP, _BAR = 16, 12
+_CHART = b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAMAAAAB4AQMAAACei29cAAAABlBMVEX09vovb+0KBFmOAAAAPklEQVR42u3JwQkAIBADwfRfrR0oKtwj+g6CGzg4"
+    "diQWXG+AJeBIKSgE5gHyBMhTBvYHVALkKQeLXoR7/gAGJZgAVnc0SC0AAAAASUVORK5CYII="
+)
 _INVOICE: JsonObject = {"customer": "Ada Lovelace", "amount": 1250.0, "note": "analytical engine, first part"}
 _FIRST_CALLS: tuple[tuple[str, JsonObject], ...] = (
     ("files.list_files", {}),
@@ -95,7 +98,7 @@ def _file_lock(given: JsonObject) -> list[ResourceLock]:
 
 
 def _example_tools() -> list[Tool]:
-    failures = iter([True, False] * 100_000)
+    failures = cycle([True, False])
 
     @tool(namespace="demo", read_only=True, concurrency_safe=True, open_world=False)
     async def slow_report(seconds: int = 60, *, ctx: Context) -> str:
@@ -117,35 +120,18 @@ def _example_tools() -> list[Tool]:
         return "\n".join(["number,name,price", *lines])
 
     @tool(namespace="demo", read_only=True, concurrency_safe=True, open_world=False)
-    def make_chart(bars: int = 12) -> Media:
-        """Draw a chart as an image."""
-        return Media(_chart(max(1, min(bars, 60))), "image/png", "chart.png")
+    def make_chart() -> Media:
+        """Return a chart as an image."""
+        return Media(_CHART, "image/png", "chart.png")
 
     @tool(namespace="demo", read_only=True, concurrency_safe=True, open_world=False)
     def flaky() -> str:
         """Fail every second time."""
-        if next(failures, False):
+        if next(failures):
             raise RuntimeError("the exchange rate service did not answer; try again")
         return "it worked this time"
 
     return [slow_report, send_invoice, large_table, make_chart, flaky]
-
-
-def _chart(bars: int) -> bytes:
-    """Return a PNG with bars of different heights."""
-    width, height = bars * _STEP, 120
-    tops = [height - 10 - (number * 37 % 100) for number in range(bars)]
-    rows = bytearray()
-    for y in range(height):
-        rows.append(0)
-        for x in range(width):
-            is_bar = x % _STEP < _BAR and y >= tops[x // _STEP]
-            rows += b"\x2f\x6f\xed" if is_bar else b"\xf4\xf6\xfa"
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    parts = ((b"IHDR", header), (b"IDAT", zlib.compress(bytes(rows), 6)), (b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in parts
-    )
 
 
 def _deferred(number: int) -> Tool:
@@ -171,8 +157,8 @@ async def make_calls(runtime: Runtime) -> None:
     """Start a long call; on an empty journal, first make calls that wait, fail or succeed."""
     if not runtime.inspection.log.last or not await _has_calls(runtime):
         for name, arguments in _FIRST_CALLS:
-            await runtime.start(name, arguments, actor_ref=ACTOR)
-    await runtime.start("demo.slow_report", {"seconds": 300}, actor_ref=ACTOR)
+            await (await runtime.start(name, arguments, actor_ref=ACTOR)).idle()
+    await (await runtime.start("demo.slow_report", {"seconds": 300}, actor_ref=ACTOR)).idle()
 
 
 async def _has_calls(runtime: Runtime) -> bool:

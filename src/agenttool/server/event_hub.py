@@ -2,18 +2,19 @@
 
 import asyncio
 import random
+from bisect import bisect_right
 from collections.abc import AsyncGenerator, Generator, Iterator
 from contextlib import aclosing, contextmanager
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from agenttool.codec import json_bytes
 from agenttool.codec.moments import timestamp
 from agenttool.history.listed_call import tool_name
 from agenttool.journal import steps
-from agenttool.journal.projection import members_of
+from agenttool.journal.projection import invocation_of, members_of
 from agenttool.ports.facts import Fact, Step
-from agenttool.records import EventType, JsonObject
+from agenttool.records import EventType, InvocationId, JsonObject
 from agenttool.runtime import Runtime
 
 RETAINED = 5_000
@@ -38,9 +39,10 @@ _DETAILED = frozenset(each for each in EventType if each.is_terminal) | {EventTy
 
 
 class StreamMessage(NamedTuple):
-    """One message of the stream, encoded, and the position of its fact."""
+    """One message of the stream, encoded, with the position and the call of its fact."""
 
     position: int
+    call: InvocationId | None
     text: bytes
 
 
@@ -57,7 +59,6 @@ class EventHub:
         """Take a runtime; `run` follows its journal."""
         self._runtime = runtime
         self._retained: list[StreamMessage] = []
-        self._count = 0
         self._news = asyncio.Event()
         self.streams = 0
         """How many streams are open."""
@@ -65,6 +66,7 @@ class EventHub:
         """Why all streams end; None while they may continue."""
         self._is_needed = asyncio.Event()
         """Set while the journal is followed."""
+        self._actor = lru_cache(RETAINED)(self._read_actor)
         self._first = self._followed = 0
         """All messages between these positions are retained, as long as the journal is followed."""
 
@@ -93,8 +95,7 @@ class EventHub:
         if len(self._retained) == RETAINED + SURPLUS:
             self._first = self._retained[SURPLUS - 1].position
             del self._retained[:SURPLUS]
-        self._retained.append(StreamMessage(position, text))
-        self._count += 1
+        self._retained.append(StreamMessage(position, fact.invocation_id, text))
         self._news.set()
 
     def close(self, reason: str) -> None:
@@ -115,8 +116,19 @@ class EventHub:
         finally:
             self.streams -= 1
 
-    async def stream(self, after: int | None) -> AsyncGenerator[bytes]:
+    def _read_actor(self, call: InvocationId) -> str | None:
+        """Return the actor of a call."""
+        found = invocation_of(self._runtime.inspection.log.facts_of(call))
+        return None if found is None else found.actor_ref
+
+    def _is_for(self, actor: str | None, call: InvocationId | None) -> bool:
+        """Return whether a reader gets the messages of a call: all of them, or only an actor those of its own."""
+        return actor is None or (call is not None and self._actor(call) == actor)
+
+    async def stream(self, after: int | None, actor: str | None = None) -> AsyncGenerator[bytes]:
         """Yield messages after a position, or new ones; empty bytes every `CHECK_S` without messages.
+
+        With an actor, only messages of calls of that actor are yielded.
 
         A reader that missed messages gets `reset`: its position is too old, or it reads too slowly.
         """
@@ -124,32 +136,35 @@ class EventHub:
         is_known = after is not None and max(0, last - RETAINED) <= after <= last
         begin = after if after is not None and is_known else last
         with self._following(begin):
-            first, place = self._first, self._count - sum(each.position > begin for each in self._retained)
+            first = self._first
             yield b"retry: 2000\n" + encode("ready", {"position": last})
             if after is not None and not is_known:
                 yield encode("reset", {"position": last}, last)
-            for text in self._messages(begin, first):
+            for text in self._messages(begin, first, actor):
                 yield text
+            at = max(begin, first)
             while self.closed is None:
-                while place < self._count:
-                    oldest = self._count - len(self._retained)
-                    if place < oldest:
-                        place = self._count
-                        yield encode("reset", {"position": self._followed}, self._followed)
-                        break
-                    batch = self._retained[place - oldest : place - oldest + BATCH]
-                    place += len(batch)
-                    yield b"".join(each.text for each in batch if each.position > begin)
-                if not await self._wait_for_news():
+                if at < self._first:
+                    at = self._followed
+                    yield encode("reset", {"position": at}, at)
+                place = bisect_right(self._retained, at, key=lambda each: each.position)
+                if batch := self._retained[place : place + BATCH]:
+                    at = batch[-1].position
+                    yield b"".join(each.text for each in batch if self._is_for(actor, each.call))
+                elif not await self._wait_for_news():
                     yield b""
             yield encode("closed", {"reason": self.closed})
 
-    def _messages(self, after: int, until: int) -> Iterator[bytes]:
+    def _messages(self, after: int, until: int, actor: str | None) -> Iterator[bytes]:
         """Yield the messages between two positions that are not retained, several at a time."""
         log = self._runtime.inspection.log
         while after < until and (facts := log.read(after, BATCH)):
             after = facts[-1][0]
-            texts = (_message(position, fact) for position, fact in facts if position <= until)
+            texts = (
+                _message(position, fact)
+                for position, fact in facts
+                if position <= until and self._is_for(actor, fact.invocation_id)
+            )
             yield b"".join(text for text in texts if text is not None)
 
     async def _wait_for_news(self) -> bool:

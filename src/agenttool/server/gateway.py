@@ -6,24 +6,25 @@ from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
 from math import inf
+from typing import cast
 from urllib.parse import parse_qsl
 
 import msgspec
-from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agenttool.adapters.rap.callback_urls import PATH as CALLBACKS
-from agenttool.adapters.rap.limiter import RateLimiter
-from agenttool.adapters.rap.request_body import is_json, read_body
 from agenttool.adapters.rap.source import RapClient
-from agenttool.codec import is_too_deep, parse_value
-from agenttool.console.pages import console_response, is_console_path
+from agenttool.codec import check_syntax, is_too_deep, parse_object, parse_value, repeated_name
+from agenttool.console.pages import console_response, is_console_path, missing_page
+from agenttool.http.limiter import RateLimiter
+from agenttool.http.request_body import is_json, read_body
 from agenttool.ports.identity import DEFAULT_TENANT, AccessRole, IdentityKind, Principal
 from agenttool.ports.limits import RateLimit
 from agenttool.server.authentication import Identity
-from agenttool.server.problem import REPORTED, Problem, invalid_member, problem_response
+from agenttool.server.problem import REPORTED, MissingRole, Problem, draining, invalid_member, problem_response
+from agenttool.server.protected_resource import ProtectedResource
 from agenttool.server.route import ApiRequest, EmptyBody, Reply, Route
 from agenttool.server.state import ServerState
 from agenttool.server.tenants import is_tenant_name
@@ -38,11 +39,8 @@ BODY_TIMEOUT_S = 30.0
 MIN_COMPRESSED_BYTES = 1_400
 _MAX_PARAMETERS = 100
 
-_DRAINING = "the server is stopping; send the request to the next one"
 _TOO_DEEP = f"the body has more than {MAX_LEVELS} levels; flatten it"
 _NO_MCP = "this server has no MCP endpoint, because the package mcp is missing; run: pip install 'agenttool[mcp]'"
-_ALLOWED_HEADERS = "authorization, content-type, idempotency-key, last-event-id, mcp-protocol-version, mcp-session-id"
-_RETRY = {"retry-after": "2", "connection": "close"}
 
 _JSON_HEADERS = (
     (b"cache-control", b"no-store"),
@@ -66,6 +64,7 @@ class Gateway:
         self.state = state
         self.tenants = state.tenants
         self.options = state.options
+        self._resource = ProtectedResource(state.options.url, state.options.login)
         rate = state.options.max_requests_per_s
         self._limiter = None if rate is None else RateLimiter(RateLimit(per_second=rate, burst=max(1, round(2 * rate))))
         self._exact: dict[str, dict[str, Route]] = {}
@@ -80,28 +79,29 @@ class Gateway:
         """Serve one request."""
         if scope["type"] != "http":
             return
-        origin = _headers_of(scope).get("origin") if self.options.origins else None
-        is_listed = origin is not None and origin in self.options.origins
 
         def counted(message: Message) -> Awaitable[None]:
             if message["type"] == "http.response.start":
                 self.state.counts[message["status"]] += 1
-                if is_listed and origin is not None:
-                    headers = MutableHeaders(scope=message)
-                    headers["access-control-allow-origin"] = origin
-                    headers.add_vary_header("origin")
             return send(message)
 
         try:
-            answer = await self._answer(scope, receive, is_listed=is_listed)
+            answer = await self._answer(scope, receive)
         except REPORTED as error:
-            answer = problem_response(error)
+            answer = self._refusal(error, scope)
         await answer(scope, receive, counted)
 
-    async def _answer(self, scope: Scope, receive: Receive, *, is_listed: bool) -> ASGIApp:
+    def _refusal(self, error: Exception, scope: Scope) -> Response:
+        """Return the response of a request that failed; it says where a client gets other credentials."""
+        response = problem_response(error)
+        has_token = "authorization" in _headers_of(scope)
+        challenge = self._resource.challenge(error, scope["path"], has_token=has_token)
+        if challenge is not None:
+            response.headers["www-authenticate"] = challenge
+        return response
+
+    async def _answer(self, scope: Scope, receive: Receive) -> ASGIApp:
         path, method = scope["path"], scope["method"]
-        if is_listed and method == "OPTIONS":
-            return _preflight()
         self._refuse_while_draining()
         found = self._find(path, method)
         if found is not None:
@@ -109,16 +109,29 @@ class Gateway:
             return await self._call(route, names, scope, receive)
         if path == "/mcp" or path.startswith("/mcp/"):
             return await self._mcp(scope)
-        callbacks = await self._callbacks(path)
-        if callbacks is not None:
-            return callbacks
-        if method in ("GET", "HEAD") and is_console_path(path):
+        answer = await self._callbacks(path)
+        if answer is None and method in ("GET", "HEAD"):
+            answer = self._page(path, scope)
+        if answer is None:
+            raise Problem(HTTPStatus.NOT_FOUND, f"no route for the path {path!r}; correct it, or read /openapi.json")
+        return answer
+
+    def _page(self, path: str, scope: Scope) -> ASGIApp | None:
+        """Return what needs no credentials: a page of the console, or where to log in; None if it is neither.
+
+        A browser gets the page of the console also for an unknown path, with status 404.
+        """
+        if is_console_path(path):
             return console_response(path, _headers_of(scope).get("if-none-match", ""))
-        raise Problem(HTTPStatus.NOT_FOUND, f"no route for the path {path!r}; correct it, or read /openapi.json")
+        metadata = self._resource.metadata(path)
+        if metadata is not None:
+            return _response(metadata, HTTPStatus.OK, {})
+        is_link = "text/html" in _headers_of(scope).get("accept", "")  # a person follows it
+        return missing_page() if is_link else None
 
     def _refuse_while_draining(self) -> None:
         if self.state.draining.is_set():
-            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, _DRAINING, headers=_RETRY)
+            raise draining()
 
     def _find(self, path: str, method: str) -> tuple[Route, Mapping[str, str]] | None:
         """Return the route of a request; None if no route has its path.
@@ -162,7 +175,7 @@ class Gateway:
         )
         self._refuse_while_draining()  # again, because opening the tenant and reading the body take time
         reply = await route.handler(request)
-        return reply if isinstance(reply, Response) else _response(reply, headers)
+        return reply if isinstance(reply, Response) else _response(reply, route.statuses[0], headers)
 
     async def _authorize(self, scope: Scope, headers: Mapping[str, str], roles: frozenset[AccessRole]) -> Identity:
         """Return the identity of a request.
@@ -178,7 +191,7 @@ class Gateway:
                 f"this needs the role {wanted}, and {principal.subject!r} has {', '.join(sorted(principal.roles))};"
                 " open the login link that the server printed, or use a key with the role: agenttool keys add"
             )
-            raise Problem(HTTPStatus.FORBIDDEN, detail, reason="role")
+            raise MissingRole(detail, roles)
         wait_s = 0.0 if self._limiter is None else self._limiter.take(f"{principal.tenant} {principal.subject}")
         if wait_s > 0:
             detail = f"more than {self.options.max_requests_per_s:g} requests a second; send fewer"
@@ -205,9 +218,12 @@ class Gateway:
         try:
             if body.count(b"{") + body.count(b"[") > MAX_LEVELS and is_too_deep(parse_value(body), MAX_LEVELS):
                 raise Problem(HTTPStatus.BAD_REQUEST, _TOO_DEEP)
-            return route.decode(body)
+            message = route.decode(body)
         except (msgspec.MsgspecError, UnicodeError) as error:
+            check_syntax(body, what="the body")
             raise invalid_member(error, route.body.__struct_fields__) from None
+        _reject_repeated_names(body, message)
+        return message
 
     async def _mcp(self, scope: Scope) -> ASGIApp:
         identity = await self._authorize(scope, _headers_of(scope), frozenset({AccessRole.CALLER}))
@@ -240,8 +256,8 @@ class Gateway:
         except Problem as problem:
             ended = problem
         if not is_started:
-            ended = ended or Problem(HTTPStatus.SERVICE_UNAVAILABLE, _DRAINING, headers=_RETRY)
-            await problem_response(ended)(scope, receive, send)
+            ended = ended or draining()
+            await self._refusal(ended, scope)(scope, receive, send)
         elif not is_complete:
             await send({"type": "http.response.body", "body": b""})
 
@@ -256,6 +272,18 @@ class Gateway:
         tenant = await self.tenants.find(name)
         rap = None if tenant is None else tenant.runtime.sources.find(RapClient)
         return PlainTextResponse("not found", HTTPStatus.NOT_FOUND) if rap is None else rap.app
+
+
+def _reject_repeated_names(body: bytes, message: msgspec.Struct) -> None:
+    """Reject a body that repeats a member, because another program may read the first value; calls check arguments.
+
+    Raises:
+        Problem: it repeats a member.
+    """
+    arguments = getattr(message, "arguments", b"")
+    rest = body.replace(bytes(arguments), b"0", 1) if arguments else body
+    if (name := repeated_name(rest, parse_object(rest))) is not None:
+        raise Problem(HTTPStatus.BAD_REQUEST, f"the body has the member {name!r} twice; send it once")
 
 
 def _headers_of(scope: Scope) -> dict[str, str]:
@@ -295,23 +323,15 @@ class _JsonResponse:
         await send({"type": "http.response.body", "body": self._body})
 
 
-def _response(reply: Reply, headers: Mapping[str, str]) -> ASGIApp:
-    if reply.value is None:
-        return Response(status_code=reply.status, headers=reply.headers)
-    body = bytes(reply.value) if isinstance(reply.value, msgspec.Raw) else _encode(reply.value)
-    sent = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in reply.headers.items()]
+def _response(value: object, status: HTTPStatus, headers: Mapping[str, str]) -> ASGIApp:
+    """Return the response of a handler that returned a value; `headers` are those of the request."""
+    reply = cast("Reply[object]", value) if isinstance(value, Reply) else Reply(value)
+    status, value = reply.status or status, reply.value
+    if value is None:
+        return Response(status_code=HTTPStatus.NO_CONTENT, headers=reply.headers)
+    body = bytes(value) if isinstance(value, msgspec.Raw) else _encode(value)
+    sent = [(name.encode("latin-1"), text.encode("latin-1")) for name, text in reply.headers.items()]
     if len(body) >= MIN_COMPRESSED_BYTES and "gzip" in headers.get("accept-encoding", ""):
         body = gzip.compress(body, 4, mtime=0)
         sent += _COMPRESSED
-    return _JsonResponse(body, reply.status.value, sent)
-
-
-def _preflight() -> Response:
-    return Response(
-        status_code=HTTPStatus.NO_CONTENT,
-        headers={
-            "access-control-allow-methods": "GET, POST, DELETE",
-            "access-control-allow-headers": _ALLOWED_HEADERS,
-            "access-control-max-age": "600",
-        },
-    )
+    return _JsonResponse(body, status.value, sent)

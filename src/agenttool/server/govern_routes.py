@@ -1,18 +1,20 @@
 """The routes about sources, rules and statistics."""
 
 from collections import Counter
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Protocol, cast, runtime_checkable
 
 from msgspec.structs import asdict
 
 from agenttool.adapters.rap.source import RapClient
+from agenttool.agent.surface_access import CallTrial
 from agenttool.codec import parse_object, to_json
 from agenttool.codec.moments import timestamp
+from agenttool.errors import StoreError
 from agenttool.history.listed_call import CallFilter, ListedCall
 from agenttool.history.reader import JournalReader
-from agenttool.history.statistics import CallCounts, CallStatistics, count_calls
-from agenttool.pipeline.inspection import CallTrial
+from agenttool.history.statistics import DOCUMENT_KEY, DOCUMENT_KIND, CallCounts, CallStatistics
 from agenttool.policy.rule_settings import rules_in
 from agenttool.policy.rules import Rule
 from agenttool.ports.identity import GATEWAY_ROLE
@@ -20,7 +22,7 @@ from agenttool.ports.source import ReviewedSource
 from agenttool.records import JsonObject, Lifecycle, RuleSource
 from agenttool.runtime import Runtime
 from agenttool.server.approval_routes import input_error
-from agenttool.server.call_routes import summary_of
+from agenttool.server.call_messages import summary_of
 from agenttool.server.messages import (
     LogReply,
     MatchBody,
@@ -39,7 +41,7 @@ from agenttool.server.messages import (
     raw,
 )
 from agenttool.server.problem import Problem
-from agenttool.server.route import AUDITING, ApiRequest, EmptyBody, EmptyQuery, Reply
+from agenttool.server.route import AUDITING, ApiRequest, EmptyBody, EmptyQuery, PlainRequest
 from agenttool.world import SystemClock
 
 LOG_LINES = 200
@@ -61,7 +63,7 @@ class LoggingSource(Protocol):
         ...
 
 
-async def list_sources(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
+async def list_sources(request: PlainRequest) -> SourceList:
     """List the sources of tools with their states and faults: servers first, then the namespaces of local tools.
 
     `last_error` needs the role operator or auditor; for others it is null.
@@ -77,13 +79,13 @@ async def list_sources(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
         server = source if isinstance(source, LoggingSource) else None
         withheld = () if rap is None else rap.withheld.get(status.source, ())
         items.append(
-            SourceItem(
+            SourceItem.of(
+                status,
                 name=status.source,
                 kind=_kind(source, is_rap=rap is not None and server is None),
                 state=status.state.value,
                 since=timestamp(status.since_ns) if status.since_ns else None,
                 last_error=status.fault if is_auditing else None,
-                tries=status.tries,
                 next_try_at=None if status.next_try_at_ns is None else timestamp(status.next_try_at_ns),
                 tools=counts[status.source],
                 withheld=[*withheld, *(sorted(source.waiting) if isinstance(source, ReviewedSource) else ())],
@@ -97,7 +99,7 @@ async def list_sources(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
         for name, count in sorted(counts.items())
         if name not in connected
     ]
-    return Reply(value=SourceList(items=items))
+    return SourceList(items=items)
 
 
 def _kind(source: object, *, is_rap: bool) -> str | None:
@@ -107,7 +109,7 @@ def _kind(source: object, *, is_rap: bool) -> str | None:
     return parts[2] if parts[:2] == ["agenttool", "adapters"] else type(source).__name__
 
 
-async def get_source_log(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
+async def get_source_log(request: PlainRequest) -> LogReply:
     """Return the last lines of the log of a source; a source without a log has none."""
     name, runtime = request.path["name"], request.tenant.runtime
     source = runtime.sources.get(name)
@@ -115,44 +117,41 @@ async def get_source_log(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     if source is None and name not in local | {each.source for each in await runtime.sources.status()}:
         raise Problem(HTTPStatus.NOT_FOUND, f"no source is named {name!r}; GET /v1/sources lists all")
     lines = source.log if isinstance(source, LoggingSource) else ()
-    return Reply(value=LogReply(lines=[*lines[-LOG_LINES:]]))
+    return LogReply(lines=[*lines[-LOG_LINES:]])
 
 
-async def list_rules(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
+async def list_rules(request: PlainRequest) -> RuleList:
     """List the rules in force: those of settings files and programs, and those that approvers asked to remember."""
     runtime = request.tenant.runtime
     await runtime.approvals.rules()
     policy = runtime.inspection.policy
     items = [_rule_item(each) for each in sorted(policy.book, key=lambda each: each.authority)]
-    notice = request.server.settings.notice
-    return Reply(value=RuleList(mode=policy.mode.value, settings_notice=notice, items=items))
+    return RuleList(mode=policy.mode.value, settings_notice=request.server.settings.notice, items=items)
 
 
 def _rule_item(rule: Rule) -> RuleItem:
     """Return a rule with its conditions."""
     is_remembered = rule.source == RuleSource.SESSION and rule.ref.partition(":")[2].startswith("apr_")
-    return RuleItem(
+    return RuleItem.of(
+        rule,
         rule_ref=rule.ref,
         behavior=rule.behavior.value,
         source=str(rule.source),
-        place=rule.place,
         conditions=raw(rule.conditions),
         reason=rule.because,
-        expires_at=rule.expires_at,
         is_remembered=is_remembered,
         approval_id=rule.ref.partition(":")[2] if is_remembered else None,
     )
 
 
-async def forget_rule(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
+async def forget_rule(request: PlainRequest) -> None:
     """Revoke a rule that an approver asked to remember, in every process on the store."""
     approval_id = request.path["approval_id"].removeprefix("session:")
     if not await request.tenant.runtime.approvals.forget(approval_id):
         raise Problem(HTTPStatus.NOT_FOUND, f"no rule is remembered for {approval_id!r}; GET /v1/rules lists all")
-    return Reply(status=HTTPStatus.NO_CONTENT)
 
 
-async def try_policy(request: ApiRequest[EmptyQuery, TryBody]) -> Reply:
+async def try_policy(request: ApiRequest[EmptyQuery, TryBody]) -> TryReply:
     """Return what the rules would decide about a call; nothing runs, and nothing is recorded."""
     body, inspection = request.body, request.tenant.runtime.inspection
     entry = inspection.tool(body.tool)
@@ -163,7 +162,7 @@ async def try_policy(request: ApiRequest[EmptyQuery, TryBody]) -> Reply:
     if body.roles and body.actor is None:
         raise Problem(HTTPStatus.BAD_REQUEST, "roles belong to an actor; name one", pointer="/actor")
     roles = None if body.roles is None else tuple(GATEWAY_ROLE + each for each in body.roles)
-    return Reply(value=trial_reply(await inspection.decide(entry, arguments, body.actor, roles)))
+    return trial_reply(await inspection.decide(entry, arguments, body.actor, roles))
 
 
 def trial_reply(trial: CallTrial) -> TryReply:
@@ -181,7 +180,7 @@ def trial_reply(trial: CallTrial) -> TryReply:
     )
 
 
-async def match_rule(request: ApiRequest[EmptyQuery, MatchBody]) -> Reply:
+async def match_rule(request: ApiRequest[EmptyQuery, MatchBody]) -> MatchReply:
     """Return how many of the newest calls a rule would cover, and some of them."""
     members = {**parse_object(bytes(request.body.rule), what="rule"), "behavior": "allow"}
     (rule,) = rules_in([{name: value for name, value in members.items() if name not in ("settles", "name")}])
@@ -195,10 +194,10 @@ async def match_rule(request: ApiRequest[EmptyQuery, MatchBody]) -> Reply:
                 break
         return found
 
-    calls = await request.tenant.read(read)
+    calls = await request.read(read)
     matched = [each for each in calls if _is_matched(runtime, rule, each)]
     sample = [summary_of(each) for each in matched[:SAMPLE]]
-    return Reply(value=MatchReply(examined=len(calls), matched=len(matched), sample=sample))
+    return MatchReply(examined=len(calls), matched=len(matched), sample=sample)
 
 
 def _is_matched(runtime: Runtime, rule: Rule, call: ListedCall) -> bool:
@@ -210,39 +209,41 @@ def _is_matched(runtime: Runtime, rule: Rule, call: ListedCall) -> bool:
     return False
 
 
-async def get_stats(request: ApiRequest[StatsQuery, EmptyBody]) -> Reply:
-    """Return how many calls ended in each span of a window, how, and how long they took."""
-    query, until_ns = request.query, SystemClock().now_ns()
+async def get_stats(request: ApiRequest[StatsQuery, EmptyBody]) -> StatsReply:
+    """Return how many calls ended in each span of a window, how, and how long they took.
+
+    `failures` are the latest calls of the window that did not succeed, at most 6 of them, the newest first.
+    """
+    query, until_ns, tenant = request.query, SystemClock().now_ns(), request.tenant
     span_ns = query.window_s * 1_000_000_000 // query.buckets
 
-    def read(reader: JournalReader) -> CallStatistics:
-        return count_calls(reader, until_ns=until_ns, span_ns=span_ns, spans=query.buckets)
+    def read(reader: JournalReader) -> tuple[CallStatistics, bytes | None]:
+        found = tenant.counter.count(reader, until_ns=until_ns, span_ns=span_ns, spans=query.buckets)
+        return found, tenant.counter.unsaved()
 
-    found = await request.tenant.read(read)
+    found, unsaved = await request.read(read)
+    if unsaved is not None and tenant.file is not None and tenant.runtime.inspection.documents is not None:
+        with suppress(StoreError):  # they are counted again
+            await tenant.runtime.inspection.documents.put(DOCUMENT_KIND, DOCUMENT_KEY, unsaved)
     since_ns = until_ns - span_ns * query.buckets
-    return Reply(
-        value=StatsReply(
-            window_s=query.window_s,
-            bucket_s=span_ns / 1e9,
-            until=timestamp(until_ns),
-            buckets=[
-                StatsBucket(at=timestamp(since_ns + place * span_ns), **asdict(_totals(each)))
-                for place, each in enumerate(found.spans)
-            ],
-            totals=_totals(found.total),
-            now=OpenCounts(
-                running=found.running, planned=found.planned, waiting=found.waiting, deferred=found.deferred
-            ),
-            is_cut=found.is_cut,
-        )
+    return StatsReply(
+        window_s=query.window_s,
+        bucket_s=span_ns / 1e9,
+        until=timestamp(until_ns),
+        buckets=[
+            StatsBucket(at=timestamp(since_ns + place * span_ns), **asdict(_totals(each)))
+            for place, each in enumerate(found.spans)
+        ],
+        totals=_totals(found.total),
+        now=OpenCounts.of(found),
+        failures=[summary_of(each) for each in found.failures],
+        is_cut=found.is_cut,
     )
 
 
 def _totals(counts: CallCounts) -> StatsTotals:
-    return StatsTotals(
-        calls=counts.calls,
-        errors=counts.errors,
-        denied=counts.denied,
+    return StatsTotals.of(
+        counts,
         p50_s=counts.percentile_s(50),
         p95_s=counts.percentile_s(95),
         p99_s=counts.percentile_s(99),

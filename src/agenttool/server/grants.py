@@ -3,11 +3,13 @@
 import hmac
 import secrets
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from hashlib import sha256
 
 from agenttool.codec import read_own, write_own
-from agenttool.errors import ConfigError, RecordError
+from agenttool.errors import ConfigError, RecordError, StoreError
 from agenttool.ports.identity import DEFAULT_TENANT, AccessRole, IdentityKind, Principal
+from agenttool.ports.quota import PER_CALLER
 from agenttool.ports.stores import DocumentStore
 from agenttool.records import ClosedEnum, Part, replace
 
@@ -17,6 +19,9 @@ MAX_SUBJECT = 200
 
 _USE_RECORDED_EVERY_S = 600
 _ID_BYTES, _SECRET_BYTES = 8, 32
+
+_SERVER_KIND, _URL = "server", "url"
+"""The kind and the key of the document with the URL of the server."""
 
 
 class GrantKind(ClosedEnum):
@@ -156,7 +161,9 @@ class AccessGrants:
         if grant.kind is not GrantKind.KEY or now_s - (grant.used_at_s or 0) < _USE_RECORDED_EVERY_S:
             return grant
         used = replace(grant, used_at_s=now_s)
-        await self._documents.swap(DOCUMENT_KIND, _key(grant.kind, grant.grant_id), before=body, after=write_own(used))
+        with suppress(StoreError):  # a full disk does not lock operators out; a later use is recorded
+            key = _key(grant.kind, grant.grant_id)
+            await self._documents.swap(DOCUMENT_KIND, key, before=body, after=write_own(used))
         return used
 
     async def consume(self, token: str) -> Grant | None:
@@ -166,7 +173,7 @@ class AccessGrants:
             return None
         key = _key(grant.kind, grant.grant_id)
         body = await self._documents.get(DOCUMENT_KIND, key)
-        if body is None or not await self._documents.swap(DOCUMENT_KIND, key, before=body, after=None):
+        if body is None or not await self._documents.withdraw(DOCUMENT_KIND, key, before=body, after=None):
             return None
         return grant
 
@@ -194,16 +201,29 @@ class AccessGrants:
                 return False
             revoked = replace(grant, revoked_at_s=self._now_s()) if kind is GrantKind.KEY else None
             after = None if revoked is None else write_own(revoked)
-            if await self._documents.swap(DOCUMENT_KIND, key, before=body, after=after):
+            if await self._documents.withdraw(DOCUMENT_KIND, key, before=body, after=after):
                 return True
         return False
 
-    async def delete_expired(self) -> None:
-        """Delete sessions and login links that have expired."""
-        for kind in (GrantKind.SESSION, GrantKind.LOGIN):
-            for grant in await self.list(kind):
-                if not grant.is_valid(self._now_s()):
-                    await self._documents.put(DOCUMENT_KIND, _key(grant.kind, grant.grant_id), None)
+    async def store_url(self, url: str) -> None:
+        """Store the URL of the server that runs, for the login links that other processes make."""
+        await self._documents.put(_SERVER_KIND, _URL, url.encode())
+
+    async def url(self) -> str | None:
+        """Return the URL of the server that started last; None if there was none."""
+        body = await self._documents.get(_SERVER_KIND, _URL)
+        return None if body is None else body.decode()
+
+    async def delete_surplus(self, newest: Grant) -> None:
+        """Delete expired sessions and login links, and the oldest sessions of a caller that has too many."""
+        sessions, own = await self.list(GrantKind.SESSION), (newest.tenant, newest.subject)
+        owned = [each for each in sessions if (each.tenant, each.subject) == own and each.grant_id != newest.grant_id]
+        surplus = owned[: max(len(owned) + 1 - PER_CALLER["console sessions"], 0)]
+        for grant in surplus:
+            await self.revoke(grant.kind, grant.grant_id)
+        for grant in (*sessions, *await self.list(GrantKind.LOGIN)):
+            if not grant.is_valid(self._now_s()):
+                await self._documents.put(DOCUMENT_KIND, _key(grant.kind, grant.grant_id), None)
 
 
 def _key(kind: GrantKind, grant_id: str) -> str:

@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from agenttool.adapters.rap.http_client import HttpClient
-from agenttool.adapters.ssrf import SsrfPolicy
 from agenttool.config import JwtTable
 from agenttool.errors import ConfigError
+from agenttool.http.client import HttpClient
+from agenttool.http.ssrf import SsrfPolicy
 from agenttool.ports.identity import DEFAULT_TENANT, LOCAL, AccessRole, IdentityKind, Principal
 from agenttool.records import Json, JsonObject
 from agenttool.server.authentication import Identity, unauthorized

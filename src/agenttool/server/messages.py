@@ -3,32 +3,54 @@
 A member that is a record of the standard has its schema in the folder `schemas`.
 """
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, Self, TypeAlias, cast
 
 import msgspec
 from msgspec import Meta, Raw, Struct
 
 from agenttool.codec import json_bytes, to_json, write
-from agenttool.records import InvocationStatus, Json, Record
+from agenttool.records import (
+    InvocationStatus,
+    Json,
+    JsonObject,
+    Record,
+    ToolEvent,
+    ToolInvocation,
+    ToolResult,
+    ToolSearchResult,
+    ToolSurface,
+)
 
 MAX_WAIT_S = 60.0
 MAX_PAGE = 200
 
 
-def _record(name: str) -> Meta:
-    return Meta(extra_json_schema={"type": "object", "description": f"a record of the type `{name}`"})
+SCHEMA_REF = "#/components/schemas/"
+"""How the OpenAPI document refers to the schema of a message or of a record."""
 
 
-AnyObject: TypeAlias = Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
-ObjectOrNull: TypeAlias = Annotated[Raw, Meta(extra_json_schema={"type": ["object", "null"]})]
+def _ref(kind: type[Record]) -> JsonObject:
+    return {"$ref": SCHEMA_REF + kind.__name__}
+
+
+_OBJECT: JsonObject = {"type": "object", "additionalProperties": True}
+
+AnyObject: TypeAlias = Annotated[Raw, Meta(extra_json_schema=_OBJECT)]
+ObjectOrNull: TypeAlias = Annotated[Raw, Meta(extra_json_schema={**_OBJECT, "type": ["object", "null"]})]
 AnyJson: TypeAlias = Annotated[Raw, Meta(description="any JSON value")]
 AnyRecord: TypeAlias = Annotated[
-    Raw, Meta(extra_json_schema={"type": "object", "description": "a record; `record_type` names its type"})
+    Raw, Meta(extra_json_schema={**_OBJECT, "description": "a record; `record_type` names its type"})
 ]
-Invocation: TypeAlias = Annotated[Raw, _record("tool_invocation")]
-ResultOrNull: TypeAlias = Annotated[ObjectOrNull, Meta(description="a record of the type `tool_result`, or null")]
-Event: TypeAlias = Annotated[Raw, _record("tool_event")]
+Invocation: TypeAlias = Annotated[Raw, Meta(extra_json_schema=_ref(ToolInvocation))]
+ResultOrNull: TypeAlias = Annotated[Raw, Meta(extra_json_schema={"anyOf": [_ref(ToolResult), {"type": "null"}]})]
+Event: TypeAlias = Annotated[Raw, Meta(extra_json_schema=_ref(ToolEvent))]
+SearchReply: TypeAlias = Annotated[Raw, Meta(extra_json_schema=_ref(ToolSearchResult))]
+SurfaceReply: TypeAlias = Annotated[Raw, Meta(extra_json_schema=_ref(ToolSurface))]
+SurfaceOrRequest: TypeAlias = Annotated[Raw, Meta(extra_json_schema={"anyOf": [_ref(ToolSurface), _OBJECT]})]
+RECORDS = (ToolInvocation, ToolResult, ToolEvent, ToolSearchResult, ToolSurface)
+"""The records of the standard that messages contain."""
 
+Time: TypeAlias = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 Wait: TypeAlias = Annotated[float, Meta(ge=0, le=MAX_WAIT_S, description="seconds to wait for the end of the call")]
 Limit: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_PAGE)]
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=300)]
@@ -68,6 +90,23 @@ class ApiQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class ApiReply(Struct, kw_only=True):
     """The body of a response."""
 
+    @classmethod
+    def of(cls, source: object, /, **members: object) -> Self:
+        """Return a response with the given members, and the others from the attributes of an object."""
+        names = (each for each in cls.__struct_fields__ if each not in members)
+        return cls(**{name: getattr(source, name) for name in names}, **members)
+
+    def __repr__(self) -> str:
+        """Return the members with their values; a member that is any JSON as its text."""
+        members = ", ".join(f"{name}={_shown(getattr(self, name))}" for name in self.__struct_fields__)
+        return f"{type(self).__name__}({members})"
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, Raw):
+        return bytes(value).decode(errors="replace") or "null"
+    return f"[{', '.join(map(_shown, cast('list[object]', value)))}]" if isinstance(value, list) else repr(value)
+
 
 # Calls
 
@@ -89,14 +128,18 @@ class CallBody(ApiBody):
 
 
 class CallReply(ApiReply):
-    """The state of a call; `result` is there once it has ended."""
+    """The state of a call; `result` is there once its end is recorded.
+
+    `notice` says what an operator must do so that the call continues, or so that its end can be recorded.
+    """
 
     invocation_id: str
     status: str
     tool: str
     approval_id: str | None
-    expires_at: str | None
+    expires_at: Time | None
     result: ResultOrNull
+    notice: str | None
 
 
 class CallListQuery(ApiQuery, frozen=True):
@@ -118,29 +161,31 @@ class CallListQuery(ApiQuery, frozen=True):
 
 
 class AnswerItem(ApiReply):
-    """An approver's answer."""
+    """An approver's answer; `claim` is the name that a user of the operating system gave."""
 
     by: str | None
+    claim: str | None
     behavior: str
 
 
 class CallSummary(ApiReply):
-    """One call of a list."""
+    """One call of a list; `summary` is the first line of its result, or the process of an open call."""
 
     invocation_id: str
     tool: str
     tool_id: str | None
     status: str
     actor: str | None
-    began: str
-    at: str
+    began: Time
+    at: Time
     is_open: bool
     duration_s: float
-    summary: str | None
+    summary: str
     error_class: str | None
     approval_id: str | None
     approvals: list[AnswerItem]
     canceled_by: str | None
+    process: str | None
 
 
 class CallList(ApiReply):
@@ -154,7 +199,7 @@ class PhaseItem(ApiReply):
     """One event of a call as a part of its duration."""
 
     name: str
-    at: str
+    at: Time
     offset_s: float
     duration_s: float
 
@@ -168,7 +213,7 @@ class PayloadItem(ApiReply):
 
 
 class CallDetail(CallReply):
-    """Everything that is recorded of a call; `notice` says what an operator must do so that it continues."""
+    """Everything that is recorded of a call."""
 
     actor: str | None
     invocation: Invocation
@@ -176,13 +221,12 @@ class CallDetail(CallReply):
     records: list[AnyRecord]
     traceback: str | None
     children: list[str]
-    began: str
+    began: Time
     is_open: bool
     duration_s: float
     phases: list[PhaseItem]
     payloads: list[PayloadItem]
     process: str | None
-    notice: str | None
 
 
 class CancelReply(ApiReply):
@@ -248,8 +292,8 @@ class Approval(ApiReply):
     overridden_rule_refs: list[str]
     risk: AnyObject
     suggested_updates: list[AnyObject]
-    asked_at: str
-    expires_at: str
+    asked_at: Time
+    expires_at: Time
     can_answer: bool
     why_not: str | None
 
@@ -285,7 +329,7 @@ class AnswerReply(ApiReply):
     invocation_id: str
     answer: str
     by: str
-    at: str
+    at: Time
 
 
 class InputBody(ApiBody):
@@ -359,11 +403,11 @@ class SurfaceBody(ApiBody):
     """The context of a surface."""
 
     scope: Name = "session"
-    only: list[Name] | None = None
+    only: Annotated[list[Name], Meta(max_length=1000)] | None = None
     role: AnyObject = msgspec.field(default_factory=Raw)
     model: AnyObject = msgspec.field(default_factory=Raw)
     tool_choice: Name | None = None
-    refs: list[Name] | None = None
+    refs: Annotated[list[Name], Meta(max_length=100)] | None = None
     reason: Annotated[str, Meta(max_length=2000)] | None = None
 
 
@@ -391,10 +435,10 @@ class SourceItem(ApiReply):
     kind: str | None
     state: str
     tools: int
-    since: str | None = None
+    since: Time | None = None
     last_error: str | None = None
     tries: int = 0
-    next_try_at: str | None = None
+    next_try_at: Time | None = None
     withheld: list[str] = []
     protocol: str | None = None
     has_log: bool = False
@@ -421,7 +465,7 @@ class RuleItem(ApiReply):
     place: str
     conditions: AnyObject
     reason: str | None
-    expires_at: str | None
+    expires_at: Time | None
     is_remembered: bool
     approval_id: str | None
 
@@ -492,7 +536,7 @@ class StatsTotals(ApiReply):
 class StatsBucket(StatsTotals):
     """The same for one span."""
 
-    at: str
+    at: Time
 
 
 class OpenCounts(ApiReply):
@@ -509,11 +553,31 @@ class StatsReply(ApiReply):
 
     window_s: int
     bucket_s: float
-    until: str
+    until: Time
     buckets: list[StatsBucket]
     totals: StatsTotals
     now: OpenCounts
+    failures: list[CallSummary]
     is_cut: bool
+
+
+class StatusReply(ApiReply):
+    """What is waiting in the server; all but the first three members need the role operator or auditor."""
+
+    is_healthy: bool
+    open_calls: int | None
+    approvals: int | None
+    settings_fault: str | None = None
+    settings_need_restart: list[str] = []
+    store_fault: str | None = None
+    waiting: list[AnyObject] = []
+    prompts: list[AnyObject] = []
+    unsettled: list[AnyObject] = []
+    sources: list[AnyObject] = []
+    subscriptions: list[AnyObject] = []
+    views: list[AnyObject] = []
+    faults: list[AnyObject] = []
+    more: list[str] = []
 
 
 class EventQuery(ApiQuery, frozen=True):

@@ -10,10 +10,10 @@ import msgspec
 
 from agenttool import __version__
 from agenttool.records import Json, JsonObject
-from agenttool.server.messages import raw
-from agenttool.server.route import ApiRequest, EmptyBody, EmptyQuery, Reply, Route
+from agenttool.schema.record_schemas import DEFINITION, definitions_of
+from agenttool.server.messages import RECORDS, SCHEMA_REF, AnyObject, raw
+from agenttool.server.route import PlainRequest, Reply, Route
 
-_REF = "#/components/schemas/{name}"
 _PROBLEM: JsonObject = {
     "type": "object",
     "description": "A problem document (RFC 9457).",
@@ -28,13 +28,31 @@ _PROBLEM: JsonObject = {
         "answered_by": {"type": "string"},
     },
 }
+_DIGEST = f"sha256:{'0' * 64}"
+_EXAMPLES: dict[str, JsonObject] = {
+    "CallBody": {"tool": "files.read_file", "arguments": {"name": "welcome.txt"}},
+    "BatchBody": {
+        "calls": [
+            {"tool": "math.add", "arguments": {"a": 1, "b": 2}},
+            {"tool": "files.read_file", "arguments": {"name": "welcome.txt"}, "depends_on": [0]},
+        ]
+    },
+    "AnswerBody": {"answer": "allow", "shown_digest": _DIGEST},
+    "InputBody": {"input": {"to": "ada", "amount": 90}},
+    "SearchBody": {"query": "read a file", "limit": 5},
+    "SurfaceBody": {"only": ["files.*"]},
+    "TryBody": {"tool": "bank.pay", "arguments": {"to": "ada", "amount": 90}},
+    "MatchBody": {"rule": {"behavior": "allow", "tool": "bank.pay"}},
+    "KeyBody": {"subject": "agent:shop", "roles": ["caller"], "expires_in_s": 86400},
+    "LoginBody": {"key": "atk_…"},
+}
 _ALWAYS = (HTTPStatus.BAD_REQUEST, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.SERVICE_UNAVAILABLE)
-_WITH_IDENTITY = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS)
-_WITH_BODY = (
+_WITH_IDENTITY = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS}
+_WITH_BODY = {
     HTTPStatus.REQUEST_TIMEOUT,
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-)
+}
 _KEY_HEADER: JsonObject = {
     "name": "Idempotency-Key",
     "in": "header",
@@ -44,16 +62,17 @@ _KEY_HEADER: JsonObject = {
 }
 
 
-async def get_openapi(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
+async def get_openapi(request: PlainRequest) -> Reply[AnyObject]:
     """Return this document."""
-    return Reply(value=raw(request.server.document), headers={"cache-control": "no-cache"})
+    return Reply(raw(request.server.document), {"cache-control": "no-cache"})
 
 
 @cache
 def document_of(routes: Sequence[Route]) -> JsonObject:
     """Return the OpenAPI document of a route table."""
     types = [each for route in routes for each in _types(route)]
-    schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
+    schemas, messages = msgspec.json.schema_components(types, ref_template=SCHEMA_REF + "{name}")
+    components = {**definitions_of(RECORDS), **messages}
     found = dict(zip(map(id, types), cast("Sequence[JsonObject]", schemas), strict=True))
     paths: JsonObject = {}
     for route in routes:
@@ -62,15 +81,32 @@ def document_of(routes: Sequence[Route]) -> JsonObject:
     return {
         "openapi": "3.1.0",
         "info": {"title": "agenttool", "version": __version__, "license": {"name": "Apache-2.0"}},
+        "tags": [{"name": name} for name in dict.fromkeys(map(_tag, routes))],
         "paths": paths,
         "components": {
-            "schemas": {**cast("JsonObject", components), "Problem": _PROBLEM},
+            "schemas": {**cast("JsonObject", _for_generators(cast("Json", components))), "Problem": _PROBLEM},
             "securitySchemes": {
                 "key": {"type": "http", "scheme": "bearer", "description": "an API key (atk_…) or a JWT"}
             },
         },
         "security": [{"key": []}, {}],
     }
+
+
+def _for_generators(schema: Json) -> Json:
+    """Return schemas as generators of clients read them, with references into this document.
+
+    Generators treat a member with a default as required, and an object whose schema names no members as empty.
+    """
+    if isinstance(schema, list):
+        return [_for_generators(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema.replace(DEFINITION, SCHEMA_REF) if isinstance(schema, str) else schema
+    found = {
+        name: _for_generators(each) for name, each in schema.items() if name != "default" or isinstance(each, dict)
+    }
+    is_bare = found.get("type") == "object" and not {"properties", "additionalProperties"} & found.keys()
+    return {**found, "additionalProperties": True} if is_bare else found
 
 
 def _types(route: Route) -> list[object]:
@@ -84,7 +120,7 @@ def _operation(route: Route, schemas: dict[int, JsonObject]) -> JsonObject:
     roles = "no identity" if route.roles is None else "one of the roles " + ", ".join(sorted(route.roles))
     operation: JsonObject = {
         "operationId": route.handler.__name__,
-        "tags": [route.path.split("/")[2] if route.path.startswith("/v1/") else "server"],
+        "tags": [_tag(route)],
         "summary": " ".join(summary.split()),
         "description": f"{description}\n\nRequires {roles}.".strip(),
         "parameters": [*_path_parameters(route), *_query_parameters(route)],
@@ -93,9 +129,15 @@ def _operation(route: Route, schemas: dict[int, JsonObject]) -> JsonObject:
     if route.roles is None:
         operation["security"] = []
     if route.has_body:
-        content: JsonObject = {"application/json": {"schema": schemas[id(route.body)]}}
-        operation["requestBody"] = {"required": True, "content": content}
+        content: JsonObject = {"schema": schemas[id(route.body)]}
+        example = _EXAMPLES.get(route.body.__name__)
+        content |= {} if example is None else {"example": example}
+        operation["requestBody"] = {"required": True, "content": {"application/json": content}}
     return operation
+
+
+def _tag(route: Route) -> str:
+    return route.path.split("/")[2] if route.path.startswith("/v1/") else "server"
 
 
 def _path_parameters(route: Route) -> list[Json]:
@@ -116,19 +158,17 @@ def _query_parameters(route: Route) -> list[Json]:
 
 def _responses(route: Route, schemas: dict[int, JsonObject]) -> JsonObject:
     responses: JsonObject = {}
-    for status in route.statuses:
+    for status in route.successes:
         response: JsonObject = {"description": status.phrase}
         if route.reply is not None:
             response["content"] = {route.media: {"schema": schemas[id(route.reply)]}}
         responses[str(status.value)] = response
-    problems = {*_ALWAYS, *route.problems}
-    if route.roles is not None:
-        problems |= {*_WITH_IDENTITY}
-    if route.has_body:
-        problems |= {*_WITH_BODY}
+    problems = {*_ALWAYS, *route.failures}
+    problems |= set() if route.roles is None else _WITH_IDENTITY
+    problems |= _WITH_BODY if route.has_body else set()
     for status in sorted(problems):
         is_text = route.media == "text/plain" and status is HTTPStatus.SERVICE_UNAVAILABLE
         media = "text/plain" if is_text else "application/problem+json"
-        schema: JsonObject = {"type": "string"} if is_text else {"$ref": _REF.format(name="Problem")}
+        schema: JsonObject = {"type": "string"} if is_text else {"$ref": SCHEMA_REF + "Problem"}
         responses[str(status.value)] = {"description": status.phrase, "content": {media: {"schema": schema}}}
     return responses

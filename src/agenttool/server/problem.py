@@ -6,9 +6,9 @@ from http import HTTPStatus
 
 from starlette.responses import Response
 
-from agenttool.adapters.rap.request_guard import problem_document
 from agenttool.codec import lower_first
-from agenttool.errors import ConfigError, KeyConflict, RecordError, StoreError
+from agenttool.errors import ConfigError, KeyConflict, QuotaError, RecordError, StoreError
+from agenttool.http.request_guard import problem_document
 from agenttool.records import JsonObject
 
 _PLACE = re.compile(r" - at `(?:key in )?\$(?P<path>[^`]*)`$")
@@ -43,6 +43,15 @@ class Problem(Exception):
         self.more: JsonObject = {name: value for name, value in named.items() if value is not None}
 
 
+class MissingRole(Problem):
+    """A request of a caller that has none of the roles that it needs, with status 403."""
+
+    def __init__(self, detail: str, roles: Collection[str]) -> None:
+        """Take the message, and the roles of which one is needed."""
+        super().__init__(HTTPStatus.FORBIDDEN, detail, reason="role")
+        self.roles = roles
+
+
 def problem_response(error: Exception) -> Response:
     """Return an error as a problem document."""
     problem = error if isinstance(error, Problem) else _as_problem(error)
@@ -50,16 +59,18 @@ def problem_response(error: Exception) -> Response:
 
 
 def _as_problem(error: Exception) -> Problem:
-    """Return 503 for a store that fails, and 400 for any other error of a request."""
+    """Return 503 for a store that fails, 429 for a caller that has too much, and 400 for any other error."""
     if isinstance(error, StoreError):
         return Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error), headers={"retry-after": "5"})
+    if isinstance(error, QuotaError):
+        return Problem(HTTPStatus.TOO_MANY_REQUESTS, str(error), reason="quota", headers={"retry-after": "5"})
     if isinstance(error, KeyConflict):
         return Problem(HTTPStatus.CONFLICT, str(error), reason="idempotency_conflict")
     pointer = error.pointer if isinstance(error, RecordError) else None
     return Problem(HTTPStatus.BAD_REQUEST, str(error), pointer=pointer)
 
 
-REPORTED = (Problem, RecordError, ConfigError, StoreError)
+REPORTED = (Problem, RecordError, ConfigError, QuotaError, StoreError)
 """The errors that a handler may raise because of a request."""
 
 
@@ -88,3 +99,9 @@ def invalid_member(error: Exception, known: Collection[str], *, prefix: str = "/
     detail, is_unknown = _PLACE.sub("", text), "unknown field" in text and len(steps) == 1
     remedy = f"use one of {', '.join(sorted(known))}" if is_unknown and known else "correct it"
     return Problem(HTTPStatus.BAD_REQUEST, f"{lower_first(detail)}; {remedy}", pointer=pointer)
+
+
+def draining() -> Problem:
+    """Return the problem of a request that a stopping server does not answer."""
+    detail = "the server is stopping; send the request to the next one"
+    return Problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, headers={"retry-after": "2", "connection": "close"})

@@ -5,14 +5,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from http import HTTPStatus
-from typing import Generic, TypeVar, cast, get_args
+from math import inf
+from types import NoneType
+from typing import Generic, TypeAlias, TypeVar, cast, get_args, get_origin
 
 import msgspec
-from starlette.responses import Response
 from starlette.types import Scope
 
+from agenttool.history.reader import JournalReader
 from agenttool.ports.identity import AccessRole, Principal
 from agenttool.server.authentication import Identity
+from agenttool.server.problem import draining
 from agenttool.server.state import ServerState
 from agenttool.server.tenants import Tenant
 
@@ -27,6 +30,7 @@ class EmptyBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 Q = TypeVar("Q", bound=msgspec.Struct)
 B = TypeVar("B", bound=msgspec.Struct)
+T = TypeVar("T")
 
 CALLER = frozenset({AccessRole.CALLER})
 APPROVER = frozenset({AccessRole.APPROVER})
@@ -60,17 +64,34 @@ class ApiRequest(msgspec.Struct, Generic[Q, B], frozen=True, kw_only=True):
         """The identity with its credentials."""
         return self.scope["state"]["identity"]
 
+    async def read(self, use: Callable[[JournalReader], T]) -> T:
+        """Return what a function reads from the journal of the tenant, in a thread if that is a file.
 
-class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """The response of a handler: a value that is encoded as JSON; without one, no body."""
+        Raises:
+            QuotaError: too many reads of the principal run or wait.
+            Problem: 503, because the server stops.
+        """
+        with self.server.within(inf, self.identity):
+            return await self.server.reads.read(self.tenant, self.principal, use)
+        raise draining()
 
-    value: object = None
-    status: HTTPStatus = HTTPStatus.OK
+
+PlainRequest: TypeAlias = ApiRequest[EmptyQuery, EmptyBody]
+
+
+class Reply(msgspec.Struct, Generic[T], frozen=True):
+    """A response with headers, or with another status than the usual one of its route."""
+
+    value: T
     headers: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
+    status: HTTPStatus | None = None
 
 
-Handler = Callable[..., Awaitable[Reply | Response]]
-"""Takes an `ApiRequest`, whose annotation names the types of the query and the body."""
+Handler = Callable[..., Awaitable[object]]
+"""Takes an `ApiRequest`, whose annotation names the types of the query and the body.
+
+Returns a `Response`, or a value that is encoded as JSON, also within a `Reply`; None for a response without a body.
+"""
 
 
 @dataclass(frozen=True)
@@ -81,17 +102,17 @@ class Route:
         path: with names in braces.
         handler: its docstring describes the route, and its annotation the request.
         roles: one of them is required; None if a request needs no identity.
-        reply: the type of the response body; None if there is none.
+        returned: the type of the response body, if the annotation of the handler does not name it.
         media: the media type of the response body.
-        statuses: the statuses of a success; the first is the usual one.
-        problems: the statuses of its own problem documents, besides those of every route.
+        statuses: the statuses of a success with a body; the first is the usual one.
+        problems: further statuses of problem documents, besides those of every route.
     """
 
     method: str
     path: str
     handler: Handler
     roles: frozenset[AccessRole] | None
-    reply: object = None
+    returned: object = None
     _: KW_ONLY
     media: str = "application/json"
     statuses: tuple[HTTPStatus, ...] = (HTTPStatus.OK,)
@@ -102,6 +123,23 @@ class Route:
         return cast(
             "tuple[type[msgspec.Struct], type[msgspec.Struct]]", get_args(self.handler.__annotations__["request"])
         )
+
+    @cached_property
+    def reply(self) -> object:
+        """The type of the response body; None if there is none."""
+        found = self.returned or self.handler.__annotations__["return"]
+        inner = get_args(found)[0] if get_origin(found) is Reply else found
+        return None if inner is NoneType else inner
+
+    @property
+    def successes(self) -> tuple[HTTPStatus, ...]:
+        """The statuses of a success."""
+        return (HTTPStatus.NO_CONTENT,) if self.reply is None else self.statuses
+
+    @property
+    def failures(self) -> tuple[HTTPStatus, ...]:
+        """The statuses of its own problem documents; 404 is one of them if its path has a name."""
+        return (HTTPStatus.NOT_FOUND, *self.problems) if self.names else self.problems
 
     @property
     def query(self) -> type[msgspec.Struct]:

@@ -9,11 +9,14 @@ from typing import Self, cast
 
 from agenttool.adapters.rap.credentials import Bearer
 from agenttool.errors import StoreError
+from agenttool.ports.quota import CallerQuota
 from agenttool.records import JsonObject
 from agenttool.scheduler.timeouts import Deadlines
 from agenttool.server.access_messages import ServerInfo
 from agenttool.server.authentication import Authenticator, Identity, VerifyToken, unauthorized
 from agenttool.server.event_hub import CHECK_S
+from agenttool.server.protected_resource import AuthorizationServer
+from agenttool.server.read_pool import ReadPool
 from agenttool.server.tenants import Tenants
 
 
@@ -25,6 +28,7 @@ class ServerOptions:
         url: the URL at which clients reach the server.
         token: the one token of the settings; with it, every request needs credentials.
         verify_jwt: verifies JWTs; None if the server accepts none.
+        login: where clients get these JWTs; None if they cannot find out.
         requires_key: whether programs on this machine need a key, too.
         approves_own_calls: whether approvers may answer for their own calls.
         origins: the origins of web pages that may send requests, besides the console.
@@ -34,6 +38,7 @@ class ServerOptions:
     url: str = "http://127.0.0.1:8642"
     token: Bearer | None = None
     verify_jwt: VerifyToken | None = None
+    login: AuthorizationServer | None = None
     requires_key: bool = False
     approves_own_calls: bool = False
     origins: Collection[str] = ()
@@ -76,7 +81,8 @@ class ServerState:
         document: the OpenAPI document.
         draining: set once the server stops; handlers that wait return then.
         counts: how many responses had each status.
-        streams: how many event streams each identity has.
+        streams: the event streams of each key, session or token.
+        reads: the threads in which requests read the journal.
     """
 
     def __init__(
@@ -97,9 +103,10 @@ class ServerState:
         self.settings = settings or SettingsState()
         self.draining = asyncio.Event()
         self.counts: Counter[int] = Counter()
-        self.streams: Counter[str] = Counter()
+        self.streams = CallerQuota("event streams")
+        self.reads = ReadPool()
         self._deadlines = Deadlines(asyncio.get_running_loop())
-        self._limits: set[_TimeLimited] = set()
+        self._limits: set[RequestTimeLimit] = set()
 
     def drain(self) -> None:
         """End all event streams, and after `DRAIN_S` the requests that wait for a call."""
@@ -110,12 +117,12 @@ class ServerState:
         for tenant in self.tenants.opened():
             tenant.events.close("draining")
 
-    def within(self, seconds: float, identity: Identity) -> "_TimeLimited":
+    def within(self, seconds: float, identity: Identity) -> "RequestTimeLimit":
         """Return a context that ends after some seconds, or `DRAIN_S` after the server begins to stop.
 
         It raises a `Problem` with the status 401 if the credentials of the request are revoked meanwhile.
         """
-        return _TimeLimited(self._deadlines, self._limits, 0 if self.draining.is_set() else seconds, identity)
+        return RequestTimeLimit(self._deadlines, self._limits, 0 if self.draining.is_set() else seconds, identity)
 
     async def end_revoked_waits(self) -> None:
         """End waiting requests whose credentials are revoked or expire; runs until it is canceled."""
@@ -129,13 +136,16 @@ class ServerState:
                             each.revoke()
 
 
-class _TimeLimited:
+class RequestTimeLimit:
     """The context of `ServerState.within`: `asyncio.timeout`, but all contexts share one timer of the event loop."""
 
-    def __init__(self, deadlines: Deadlines, limits: "set[_TimeLimited]", seconds: float, identity: Identity) -> None:
+    def __init__(
+        self, deadlines: Deadlines, limits: "set[RequestTimeLimit]", seconds: float, identity: Identity
+    ) -> None:
         self._deadlines, self._limits, self._seconds = deadlines, limits, seconds
         self.identity = identity
         self.is_expired = self._is_revoked = False
+        self._is_final = not seconds
 
     def __enter__(self) -> Self:
         """Start the time."""
@@ -145,8 +155,14 @@ class _TimeLimited:
         self._limits.add(self)
         return self
 
+    def end_after(self, seconds: float) -> None:
+        """Set the time that is left, unless `end_before` has set it."""
+        if not self._is_final:
+            self._deadlines.move(self._deadline, self._deadlines.now() + seconds)
+
     def end_before(self, latest: float) -> None:
-        """Shorten the time."""
+        """Shorten the time; it cannot be extended any more."""
+        self._is_final = True
         self._deadlines.move(self._deadline, min(self._deadline.at, latest))
 
     def revoke(self) -> None:

@@ -1,31 +1,28 @@
 """The routes that observe a server: events, health, status and metrics."""
 
 import time
-from collections import Counter
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, suppress
 from http import HTTPStatus
 from typing import cast
 
+from msgspec import Raw
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from agenttool.adapters.rap.source import RapClient
 from agenttool.errors import StoreError
-from agenttool.history.listed_call import CallFilter, page_of_calls
+from agenttool.history.listed_call import CallFilter, open_matches
 from agenttool.ports.deferred import Thread
+from agenttool.ports.quota import CallerQuota
 from agenttool.records import InvocationStatus, Json, JsonObject
 from agenttool.runtime import Runtime
 from agenttool.server.event_hub import CHECK_S, HEARTBEAT_S, encode
 from agenttool.server.messages import EventQuery, raw
-from agenttool.server.problem import Problem
-from agenttool.server.route import AUDITING, ApiRequest, EmptyBody, EmptyQuery, Reply
+from agenttool.server.route import AUDITING, READERS, ApiRequest, EmptyBody, PlainRequest
 
 MAX_LISTED = 1000
 """The maximum number of entries in each list of the status."""
-
-MAX_STREAMS = 8
-"""The maximum number of open event streams of one key, session or token."""
 
 # `/healthz` is open to every client, so its messages name no path of this machine.
 _UNREADABLE = "the store cannot be read; /v1/status says why"
@@ -35,17 +32,18 @@ _UNUSABLE = "the store cannot be used; /v1/status says why"
 async def stream_events(request: ApiRequest[EventQuery, EmptyBody]) -> Response:
     """Follow the events of all processes on the store, as server-sent events with ids and summaries only.
 
+    A caller gets the events of its own calls, and nothing else.
+
     `Last-Event-ID` or `after` continues after a position; `reset` says that this is not possible, so that the client
     must read everything again. The stream ends with `closed` when the credentials are revoked or the server stops.
     """
     server, identity = request.server, request.identity
     principal = identity.principal
     owner = f"{principal.tenant} {principal.subject} {'' if identity.grant is None else identity.grant.grant_id}"
-    if server.streams[owner] >= MAX_STREAMS:
-        detail = f"{MAX_STREAMS} event streams are open already; share one, or close another"
-        raise Problem(HTTPStatus.TOO_MANY_REQUESTS, detail, headers={"retry-after": "5"})
+    server.streams.check(owner)
     last = request.headers.get("last-event-id")
-    events = request.tenant.events.stream(_position(last) if last else request.query.after)
+    actor = None if principal.has(*READERS) else principal.subject
+    events = request.tenant.events.stream(_position(last) if last else request.query.after, actor)
 
     async def body() -> AsyncGenerator[bytes]:
         sent_at = checked_at = time.monotonic()
@@ -73,33 +71,33 @@ def _position(last: str) -> int:
 class _EventStream(StreamingResponse):
     """An event stream that is counted from its acceptance to its end."""
 
-    def __init__(self, body: AsyncGenerator[bytes], counts: Counter[str], owner: str) -> None:
+    def __init__(self, body: AsyncGenerator[bytes], quota: CallerQuota, owner: str) -> None:
         headers = {"cache-control": "no-store", "x-accel-buffering": "no", "x-content-type-options": "nosniff"}
         super().__init__(body, headers=headers, media_type="text/event-stream")
-        self._counts, self._owner = counts, owner
-        counts[owner] += 1
+        self._quota, self._owner = quota, owner
+        quota.add(owner)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the stream."""
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._counts[self._owner] -= 1
+            self._quota.remove(self._owner)
 
 
-async def get_health(request: ApiRequest[EmptyQuery, EmptyBody]) -> Response:
+async def get_health(request: PlainRequest) -> Response:
     """Return `ok` as text, or 503 if the store cannot be read or written. Every client may ask."""
     runtime = request.tenant.runtime
     try:
         await runtime.deferred.list(limit=1)
     except StoreError:
         return PlainTextResponse(_UNREADABLE, HTTPStatus.SERVICE_UNAVAILABLE)
-    if runtime.store_fault is not None:
+    if runtime.inspection.store_fault is not None:
         return PlainTextResponse(_UNUSABLE, HTTPStatus.SERVICE_UNAVAILABLE)
     return PlainTextResponse("ok")
 
 
-async def get_metrics(request: ApiRequest[EmptyQuery, EmptyBody]) -> Response:
+async def get_metrics(request: PlainRequest) -> Response:
     """Return counters in the text format of Prometheus; a scraper uses the key of an auditor.
 
     The responses are those of the whole server, the other figures those of the tenant.
@@ -109,7 +107,7 @@ async def get_metrics(request: ApiRequest[EmptyQuery, EmptyBody]) -> Response:
     lines += [f'agenttool_http_responses_total{{status="{each}"}} {counts[each]}' for each in sorted(counts)]
     runtime = request.tenant.runtime
     gauges = {
-        "agenttool_open_calls": len(runtime.open_calls()),
+        "agenttool_open_calls": len(runtime.calls.open_ids()),
         "agenttool_waiting_approvals": len(await runtime.approvals.list(limit=MAX_LISTED)),
         "agenttool_event_streams": request.tenant.events.streams,
         "agenttool_journal_position": request.tenant.events.position,
@@ -119,7 +117,7 @@ async def get_metrics(request: ApiRequest[EmptyQuery, EmptyBody]) -> Response:
     return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
 
 
-async def get_status(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
+async def get_status(request: PlainRequest) -> Raw:
     """Return whether the server is healthy, and what is waiting, without arguments, texts and URLs.
 
     A caller or approver gets the first three members, of its own calls. The others need the role operator or auditor,
@@ -145,13 +143,17 @@ async def get_status(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     wanted = CallFilter(is_open=True, owner=None if is_auditing else request.principal.subject)
     page: JsonObject = {"is_healthy": False, "open_calls": None, "approvals": None}
     with suppress(StoreError):
-        calls = (await tenant.read(lambda reader: page_of_calls(reader, wanted, MAX_LISTED))).calls
+        calls = await request.read(lambda reader: open_matches(reader, wanted))
         asked = sum(each.status is InvocationStatus.AWAITING_APPROVAL for each in calls)
-        page = {"is_healthy": tenant.runtime.store_fault is None, "open_calls": len(calls), "approvals": asked}
+        page = {
+            "is_healthy": tenant.runtime.inspection.store_fault is None,
+            "open_calls": len(calls),
+            "approvals": asked,
+        }
     if is_auditing:
         page |= {"settings_fault": settings.fault, "settings_need_restart": [*settings.needs_restart]}
         page |= await status_of(tenant.runtime)
-    return Reply(value=raw(page))
+    return raw(page)
 
 
 async def status_of(runtime: Runtime) -> JsonObject:
@@ -161,7 +163,7 @@ async def status_of(runtime: Runtime) -> JsonObject:
     approvals = await runtime.approvals.list(limit=MAX_LISTED + 1)
     listed = (("waiting", waiting), ("prompts", prompts), ("approvals", approvals))
     page: JsonObject = {
-        "store_fault": runtime.store_fault,
+        "store_fault": runtime.inspection.store_fault,
         "waiting": [
             _members(each, "invocation_id", "tool_id", "is_sent", "expires_at_ns", thread=each.thread)
             for each in waiting[:MAX_LISTED]

@@ -5,21 +5,21 @@ import logging
 import re
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from functools import lru_cache
 from http import HTTPStatus
 from pathlib import Path
-from typing import TypeVar, Unpack
+from typing import Unpack
 
 from starlette.types import ASGIApp
 
+from agenttool.agent.surface_options import SurfaceContext
 from agenttool.errors import StoreError
-from agenttool.history.reader import JournalReader, MemoryReader
+from agenttool.history.statistics import CallCounter
 from agenttool.journal.steps import STEPS
-from agenttool.pipeline.surface_options import SurfaceContext
 from agenttool.ports.deferred import Thread
 from agenttool.ports.identity import DEFAULT_TENANT, AccessRole, Principal
+from agenttool.ports.quota import OwnedEntries
 from agenttool.ports.stores import DocumentStore
-from agenttool.records import InvocationId, ToolResult, ToolSurface
+from agenttool.records import ToolResult, ToolSurface
 from agenttool.runtime import Runtime
 from agenttool.server.event_hub import EventHub
 from agenttool.server.lazy_app import LazyContext
@@ -30,8 +30,8 @@ from agenttool.world import SystemClock
 MAX_TENANTS = 100
 """The maximum number of open tenants."""
 
-MAX_CALLERS = 10_000
-"""The maximum number of surfaces, and of conversations, that are cached; further ones replace old ones."""
+MAX_SURFACES = 100_000
+"""The maximum number of surfaces of all callers; further ones replace old ones of the caller with the most."""
 
 RECOVER_EVERY_S = 10.0
 """How often the stores of tenants that are not open are searched for calls of dead processes."""
@@ -48,7 +48,6 @@ The names of files do not say so: a copy of a store would be taken for a tenant,
 log = logging.getLogger("agenttool.server")
 
 _OWNER = "caller:"
-_T = TypeVar("_T")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 
 
@@ -62,12 +61,19 @@ def tenant_store(place: Path, tenant: str) -> Path:
     return place if tenant == DEFAULT_TENANT else place.with_name(f"{place.stem}.{tenant}{place.suffix}")
 
 
+def other_stores(default: SqliteReader) -> dict[str, Path]:
+    """Return the files of the other tenants that the store of the default tenant names, by tenant."""
+    files = {name: tenant_store(default.path, name) for name, _ in default.documents(_TENANT)}
+    return {name: file for name, file in files.items() if file.is_file()}
+
+
 class Tenant:
     """One tenant: its runtime, with its event streams, surfaces and batches.
 
     Attributes:
         mcp: the application of `/mcp`; None if there is none.
         file: the file of its store; None in memory.
+        counter: counts its calls for statistics.
     """
 
     def __init__(self, runtime: Runtime, *, file: Path | None = None, mcp: ASGIApp | None = None) -> None:
@@ -76,8 +82,11 @@ class Tenant:
         self.file = file
         self.mcp = mcp
         self.events = EventHub(runtime)
+        self.counter = CallCounter()
+        self._surfaces: OwnedEntries[str, ToolSurface] = OwnedEntries(
+            "surfaces", MAX_SURFACES, on_drop=runtime.surfaces.forget
+        )
         self._session_surfaces: dict[str, ToolSurface] = {}
-        self._conversation = lru_cache(MAX_CALLERS)(self._open_conversation)
         self._batches: set[asyncio.Task[list[ToolResult]]] = set()
 
     @asynccontextmanager
@@ -93,18 +102,15 @@ class Tenant:
 
     def conversation(self, caller: Principal, name: str | None) -> Runtime:
         """Return the runtime for calls in a conversation of a caller; no other caller can name it."""
-        return self._conversation(caller.subject, name)
-
-    def _open_conversation(self, subject: str, name: str | None) -> Runtime:
-        return self.runtime.in_thread(Thread.of_caller(subject, name))
+        return self.runtime.in_thread(Thread.of_caller(caller.subject, name), caller=caller.subject)
 
     async def session_surface(self, caller: Principal) -> ToolSurface:
         """Return the current surface for requests of a caller that name none."""
         runtime, previous = self.runtime, self._session_surfaces.get(caller.subject)
-        known = None if previous is None else runtime.find_surface(previous.surface_id)
-        if previous is None and len(self._session_surfaces) >= MAX_CALLERS:
+        known = None if previous is None else runtime.surfaces.find(previous.surface_id)
+        if previous is None and len(self._session_surfaces) >= MAX_SURFACES:
             del self._session_surfaces[next(iter(self._session_surfaces))]
-        found = await self.create_surface(caller, "session") if known is None else runtime.current(known)
+        found = await self.create_surface(caller, "session") if known is None else runtime.surfaces.current(known)
         self._session_surfaces[caller.subject] = found
         return found
 
@@ -113,7 +119,9 @@ class Tenant:
     ) -> ToolSurface:
         """Create a surface of a caller. Its first ref names the caller, also in the surfaces that replace it."""
         context["refs"] = (_OWNER + caller.subject, *context.get("refs", ()))
-        return await self.runtime.surface(scope, only=only, **context)
+        found = await self.runtime.surface(scope, only=only, **context)
+        self._surfaces.add(caller.subject, found.surface_id, found)
+        return found
 
     def surface(
         self, caller: Principal, surface_id: str, pointer: str | None = None, *, reads_only: bool = False
@@ -125,7 +133,7 @@ class Tenant:
         Raises:
             Problem: there is none.
         """
-        found = self.runtime.find_surface(surface_id)
+        found = self.runtime.surfaces.find(surface_id)
         owner = next(iter((found and found.runtime_refs) or ()), "")
         is_foreign = owner.startswith(_OWNER) and owner != _OWNER + caller.subject
         if found is None or (is_foreign and not (reads_only and caller.has(AccessRole.OPERATOR, AccessRole.AUDITOR))):
@@ -139,20 +147,6 @@ class Tenant:
         self._batches.add(task)
         task.add_done_callback(self._batches.discard)
         return task
-
-    async def read(self, use: Callable[[JournalReader], _T]) -> _T:
-        """Return what a function reads from the journal; it runs in a thread if the journal is a file."""
-        file = self.file
-        if file is None:
-            asked = await self.runtime.approvals.list()
-            waiting: dict[InvocationId, str] = {each.invocation_id: each.approval_id for each in asked}
-            return use(MemoryReader(self.runtime.inspection.log, waiting))
-
-        def read_file() -> _T:
-            with SqliteReader.open(file, steps=STEPS) as reader:
-                return use(reader)
-
-        return await asyncio.to_thread(read_file)
 
 
 class Tenants:
@@ -193,7 +187,7 @@ class Tenants:
 
     async def _recover(self) -> None:
         """Open the tenants whose stores have calls of dead processes, so that they continue; runs until canceled."""
-        file, tried = self.default.file, set[str]()
+        file, faults = self.default.file, dict[str, str]()
         if file is None:
             return
         limit = asyncio.Semaphore(_MAX_OPENING)
@@ -202,16 +196,18 @@ class Tenants:
             async with limit:
                 try:
                     if await asyncio.to_thread(_has_calls_to_recover, tenant_store(file, tenant)):
-                        tried.add(tenant)
                         await self.get(tenant)
+                    faults.pop(tenant, None)
                 except Exception as error:  # noqa: BLE001 -- it must not stop the server, which serves other tenants
-                    tried.add(tenant)
-                    log.warning("the calls of the tenant %r wait for its next request: %s", tenant, error)
+                    if faults.get(tenant) != str(error):
+                        log.warning("the calls of the tenant %r wait until its store can be used: %s", tenant, error)
+                    faults[tenant] = str(error)
 
         while True:
             with suppress(StoreError):  # the disk may work again the next time
                 names = await self._documents.keys(_TENANT, limit=10_000)
-                await asyncio.gather(*(open_one(each) for each in names if each not in self._others.keys() | tried))
+                opened = {name for name, each in self._others.items() if each.entered is not None}
+                await asyncio.gather(*(open_one(each) for each in names if each not in opened))
             await asyncio.sleep(RECOVER_EVERY_S)
 
     @asynccontextmanager

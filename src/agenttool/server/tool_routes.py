@@ -7,11 +7,11 @@ from typing import TypeVar, cast
 
 from msgspec.structs import asdict
 
+from agenttool.agent.surface_options import SurfaceContext
 from agenttool.catalog.absence_text import ToolVisibility, visibility_on
 from agenttool.catalog.entry import Entry, estimate_tokens
 from agenttool.codec import parse_object, read_own, to_json
 from agenttool.errors import RecordError
-from agenttool.pipeline.surface_options import SurfaceContext
 from agenttool.ports.surfacing import ModelCapabilities, Role
 from agenttool.records import (
     Json,
@@ -23,8 +23,11 @@ from agenttool.records import (
 )
 from agenttool.server.messages import (
     SearchBody,
+    SearchReply,
     SurfaceBody,
+    SurfaceOrRequest,
     SurfaceQuery,
+    SurfaceReply,
     ToolDetail,
     ToolListQuery,
     ToolPage,
@@ -35,15 +38,16 @@ from agenttool.server.messages import (
     raw_with_type,
 )
 from agenttool.server.problem import Problem, parse_cursor
-from agenttool.server.route import ApiRequest, EmptyBody, EmptyQuery, Reply
+from agenttool.server.route import ApiRequest, EmptyBody, EmptyQuery, PlainRequest, Reply
 
 _K = TypeVar("_K", Role, ModelCapabilities)
 _RISKS = ("is_read_only", "is_destructive", "is_open_world", "is_concurrency_safe", "requires_user_interaction")
 _SEARCHED = 100
+_MAX_PART_BYTES = 20_000
 _STATES = ("loaded", "blocked", "excluded", "unoffered")
 
 
-async def list_tools(request: ApiRequest[ToolListQuery, EmptyBody]) -> Reply:
+async def list_tools(request: ApiRequest[ToolListQuery, EmptyBody]) -> ToolPage:
     """List all tools with the reason of every absence; with `query`, those that a search finds."""
     query, tenant = request.query, request.tenant
     surface = await tenant.session_surface(request.principal)
@@ -67,12 +71,10 @@ async def list_tools(request: ApiRequest[ToolListQuery, EmptyBody]) -> Reply:
     start = parse_cursor(query.cursor) or 0
     page = chosen[start : start + query.limit]
     after = start + query.limit
-    return Reply(
-        value=ToolPage(
-            items=[_summary(entry, state) for entry, state in page],
-            next_cursor=str(after) if after < len(chosen) else None,
-            total=len(chosen),
-        )
+    return ToolPage(
+        items=[_summary(entry, state) for entry, state in page],
+        next_cursor=str(after) if after < len(chosen) else None,
+        total=len(chosen),
     )
 
 
@@ -98,7 +100,7 @@ def _group(visibility: ToolVisibility) -> str:
     return visibility.state if visibility.state in _STATES else "deferred"
 
 
-async def get_tool(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
+async def get_tool(request: PlainRequest) -> ToolDetail:
     """Return one tool, by its qualified name or its id, with its records."""
     name, tenant = request.path["name"], request.tenant
     entry = tenant.runtime.inspection.tool(name)
@@ -107,16 +109,14 @@ async def get_tool(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     visibility = visibility_on(await tenant.session_surface(request.principal))
     tool, summary = entry.tool, _summary(entry, visibility(entry.tool_id, entry.qualified_name))
     contract = tool.declaration.input_contract
-    return Reply(
-        value=ToolDetail(
-            **asdict(summary),
-            declaration=raw_with_type(tool.declaration),
-            interface=raw_with_type(complete_interface(tool.interface)),
-            execution_profile=raw_with_type(tool.execution_profile),
-            permission_profile=raw_with_type(tool.permission_profile),
-            input_schema=raw((contract and contract.model_input_schema) or {}),
-            risk=raw(risk_of(entry)),
-        )
+    return ToolDetail(
+        **asdict(summary),
+        declaration=raw_with_type(tool.declaration),
+        interface=raw_with_type(complete_interface(tool.interface)),
+        execution_profile=raw_with_type(tool.execution_profile),
+        permission_profile=raw_with_type(tool.permission_profile),
+        input_schema=raw((contract and contract.model_input_schema) or {}),
+        risk=raw(risk_of(entry)),
     )
 
 
@@ -127,7 +127,7 @@ def risk_of(entry: Entry) -> JsonObject:
     return {**facts, "assumed": [name.removeprefix("is_") for name in _RISKS if not declares(interface, name)]}
 
 
-async def create_surface(request: ApiRequest[EmptyQuery, SurfaceBody]) -> Reply:
+async def create_surface(request: ApiRequest[EmptyQuery, SurfaceBody]) -> Reply[SurfaceReply]:
     """Create the surface of one context; return it with its `Location`. No other caller can use it.
 
     `role` has the members of `Role`, and `model` those of `ModelCapabilities`.
@@ -146,39 +146,38 @@ async def create_surface(request: ApiRequest[EmptyQuery, SurfaceBody]) -> Reply:
     if model is not None:
         context["model"] = _part(model, "model", ModelCapabilities)
     surface = await request.tenant.create_surface(request.principal, body.scope, body.only, **context)
-    location = {"location": f"/v1/surfaces/{surface.surface_id}"}
-    return Reply(value=raw_record(surface), status=HTTPStatus.CREATED, headers=location)
+    return Reply(raw_record(surface), {"location": f"/v1/surfaces/{surface.surface_id}"})
 
 
-async def get_surface(request: ApiRequest[SurfaceQuery, EmptyBody]) -> Reply:
+async def get_surface(request: ApiRequest[SurfaceQuery, EmptyBody]) -> Reply[SurfaceOrRequest]:
     """Return a surface; with `format`, the tools of a request in the format of a model's provider.
 
     A surface never changes. If a newer one replaced it, the `Link` header names that one.
     """
     runtime = request.tenant.runtime
     surface = request.tenant.surface(request.principal, request.path["surface_id"], reads_only=True)
-    latest = runtime.current(surface).surface_id
+    latest = runtime.surfaces.current(surface).surface_id
     newer = {} if latest == surface.surface_id else {"link": f'</v1/surfaces/{latest}>; rel="latest-version"'}
     wanted = request.query.format
     if wanted is None:
-        return Reply(value=raw_record(surface), headers=newer)
+        return Reply(raw_record(surface), newer)
     if wanted == "mcp":
         tools: list[Json] = [
             {"name": each.qualified_name, "description": each.description, "inputSchema": each.input_schema}
-            for each in runtime.offered(surface, deferred=False)
+            for each in runtime.surfaces.offered(surface, deferred=False)
         ]
-        return Reply(value=raw({"tools": tools}), headers=newer)
-    return Reply(value=raw((await runtime.tools_for(wanted, surface=surface)).request()), headers=newer)
+        return Reply(raw({"tools": tools}), newer)
+    return Reply(raw((await runtime.tools_for(wanted, surface=surface)).request()), newer)
 
 
-async def search(request: ApiRequest[EmptyQuery, SearchBody]) -> Reply:
+async def search(request: ApiRequest[EmptyQuery, SearchBody]) -> SearchReply:
     """Find tools by words, by exact name (`select:NAME`) or by a pattern (`regex:PATTERN`)."""
     body, tenant = request.body, request.tenant
     if body.surface_id is None:
         surface = await tenant.session_surface(request.principal)
     else:
         surface = tenant.surface(request.principal, body.surface_id, "/surface_id")
-    return Reply(value=raw(to_json(await tenant.runtime.search(body.query, surface=surface, limit=body.limit))))
+    return raw(to_json(await tenant.runtime.search(body.query, surface=surface, limit=body.limit)))
 
 
 def _part(text: bytes, name: str, kind: type[_K]) -> _K:
@@ -188,6 +187,9 @@ def _part(text: bytes, name: str, kind: type[_K]) -> _K:
         Problem: it is no object, or a member is unknown or invalid.
     """
     known, pointer = [each.name for each in dataclasses.fields(kind)], f"/{name}"
+    if len(text) > _MAX_PART_BYTES:
+        detail = f"{name} has more than {_MAX_PART_BYTES} bytes; leave out members"
+        raise Problem(HTTPStatus.BAD_REQUEST, detail, pointer=pointer)
     with suppress(RecordError):
         unknown = [each for each in parse_object(text) if each not in known]
         if not unknown:

@@ -1,11 +1,13 @@
 """Facts as bytes: one line of JSON each, and the text in which lines that are committed together are joined."""
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from typing import Annotated
 
 import msgspec
 
 from agenttool.codec import from_json, parse_value, read, read_any
+from agenttool.codec.moments import nanoseconds
 from agenttool.errors import RecordError, StoreError
 from agenttool.ports.evidence import CallCompleted, CallEnded, CallLaunched, CallRequest, ResultMade, SharedDecision
 from agenttool.ports.facts import CompactFact, Evidence, Fact, FactData, Step
@@ -253,13 +255,20 @@ def _plain_result(words: msgspec.Raw, call: InvocationId) -> ToolResult:
     return plain_result(text, structured, call, result_id, found.created_at)
 
 
-def time_of(line: bytes) -> int:
-    """Return the time of a fact, and decode nothing else.
+def start_of(line: bytes) -> int:
+    """Return when a call began whose only fact is `completed`: that is written once the call has ended.
 
     Raises:
         StoreError: the line is malformed.
     """
-    return head_of(line).at_ns
+    try:
+        found = _decode(line.partition(SEPARATOR)[0])
+        if found.kind is not None:
+            return min(found.at_ns, _decode_number(found.words[2]))
+        fields = found.data.fields if isinstance(found.data, StoredEvidence) else {}
+        return min(found.at_ns, nanoseconds(datetime.fromisoformat(str(fields["started_at"]))))
+    except (msgspec.DecodeError, ValueError, LookupError) as error:
+        raise _unreadable(error) from error
 
 
 def call_of(line: bytes) -> InvocationId | None:

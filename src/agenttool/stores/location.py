@@ -1,6 +1,7 @@
 """The URL of a store: `memory:`, or `sqlite:PATH`, also spelled as the URL `sqlite:///PATH`."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,13 @@ from agenttool.errors import ConfigError
 from agenttool.ports.facts import Step
 from agenttool.ports.stores import DocumentStore, EventLog, OpenCalls, PayloadStore
 from agenttool.stores.memory import MemoryDocuments, MemoryLog, MemoryOpenCalls, MemoryPayloads
+
+_PAYLOADS = "-payloads"
+_SIDE_FILES = ("-wal", "-shm", "-journal", "-withdrawn", _PAYLOADS)
+"""The endings of the files that belong to a store, beside the store itself."""
+
+_DATABASE = b"SQLite format 3\0"
+"""How the file of a store begins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +69,37 @@ def store_location(setting: StoreSetting) -> tuple[str, str | None]:
 def payload_folder(file: Path) -> Path:
     """Return the folder of the payloads, if no setting names another: beside the file, also if a link was given."""
     file = file.resolve()
-    return file.with_name(f"{file.name}-payloads")
+    return file.with_name(file.name + _PAYLOADS)
+
+
+def belongs_to_database(file: Path) -> bool:
+    """Return whether a file is a database, such as a store, or lies beside one and belongs to it."""
+    endings = ("", *(each for each in _SIDE_FILES if file.name.endswith(each)))
+    for each in (file.with_name(file.name.removesuffix(ending)) for ending in endings if file.name != ending):
+        with suppress(OSError), each.open("rb") as opened:
+            if opened.read(len(_DATABASE)) == _DATABASE:
+                return True
+    return False
+
+
+def store_files(place: str, payloads: str | None, tenant: str) -> tuple[str, ...]:
+    """Return path patterns for the files of a store and its payloads, of all tenants; none in memory.
+
+    Raises:
+        ConfigError: it is no store URL.
+    """
+    file = store_path(place)
+    if file is None:
+        return ()
+    found: list[str] = []
+    for each in dict.fromkeys((file.absolute(), file.resolve())):
+        stem = each.stem.removesuffix(f".{tenant}")
+        names = (f"{stem}{each.suffix}", f"{stem}.*{each.suffix}")
+        found += [str(each.with_name(name + ending)) for name in names for ending in ("", *_SIDE_FILES)]
+    from agenttool.stores.payloads import payload_path  # noqa: PLC0415 -- see `open_store`
+
+    folder = None if payloads is None else payload_path(payloads)
+    return (*found, *(() if folder is None else (str(folder),)))
 
 
 def open_store(place: str, steps: Mapping[str, Step], payloads: str | None = None) -> StoreParts:

@@ -187,11 +187,18 @@ class MemoryOpenCalls:
         return self._with_answer(call)
 
     async def reserve(
-        self, key: str, invocation_id: InvocationId, *, request: bytes = b"", now: Moment
+        self,
+        key: str,
+        invocation_id: InvocationId,
+        *,
+        request: bytes = b"",
+        now: Moment,
+        instead_of: InvocationId | None = None,
     ) -> Reservation | None:
         """Reserve a key for a call; return the earlier reservation if there is one."""
-        if key in self._keys:
-            return self._keys[key]
+        earlier = self._keys.get(key)
+        if earlier is not None and earlier.invocation_id != instead_of:
+            return earlier
         self._keys[key] = Reservation(invocation_id, self.owner, request)
         if len(self._keys) > MAX_KEYS:
             del self._keys[next(iter(self._keys))]
@@ -276,6 +283,10 @@ class MemoryDocuments:
             await self.put(*place, body)
         return True
 
+    async def withdraw(self, kind: str, key: str, *, before: bytes, after: bytes | None) -> bool:
+        """Write the last version of a document."""
+        return await self.swap(kind, key, before=before, after=after)
+
     async def page(self, kind: str, *, prefix: str = "", after: str = "", limit: int) -> Sequence[tuple[str, bytes]]:
         """Return documents in the order of their keys."""
         documents = self._kinds.get(kind, {})
@@ -284,4 +295,4 @@ class MemoryDocuments:
 
     async def keys(self, kind: str, *, prefix: str = "", limit: int) -> Sequence[str]:
         """Return keys in order."""
-        return nsmallest(limit, (key for key in self._kinds.get(kind, {}) if key.startswith(prefix)))
+        return [key for key, _ in await self.page(kind, prefix=prefix, limit=limit)]

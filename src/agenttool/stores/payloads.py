@@ -31,6 +31,8 @@ PIECE = 1 << 20
 REFRESH_S = 24 * 3600
 """Storing a payload again restarts its retention period, with a precision of one day."""
 
+_PREFIX = "sha256"
+"""The folder, or the prefix, of all payloads."""
 _DIGEST = re.compile(r"sha256:([0-9a-f]{2})([0-9a-f]{62})")
 _NAME = re.compile(r"[0-9a-f]{62}")
 """The name of a complete payload; files that are still written have other names."""
@@ -46,7 +48,7 @@ class ObjectPayloads:
 
     @classmethod
     def open(cls, place: str | Path) -> Self:
-        """Open a folder or the URL of an object store; a new folder is readable by its owner only.
+        """Open a folder or the URL of an object store; the payloads in a folder are readable by its owner only.
 
         Credentials of an object store come from its default configuration.
 
@@ -54,10 +56,10 @@ class ObjectPayloads:
             ConfigError: the folder or the URL cannot be used.
         """
         try:
-            folder = _folder(place)
+            folder = payload_path(place)
             if folder is None:
                 return cls(from_url(str(place)))
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _create_folder(folder)
             return cls(LocalStore(folder), folder=folder)
         except (BaseError, OSError, ValueError) as error:
             message = f"cannot store payloads in {str(place)!r}: {_first_line(error)}; name a folder or a URL"
@@ -139,7 +141,7 @@ class ObjectPayloads:
         with _converting_errors("the old ones"):
             if self._folder is not None:
                 await asyncio.to_thread(_delete_staged, self._folder, time.time() - REFRESH_S)
-            pages = self._store.list(prefix="sha256")  # pyright: ignore[reportUnknownMemberType] -- the other return type needs an optional library
+            pages = self._store.list(prefix=_PREFIX)  # pyright: ignore[reportUnknownMemberType] -- the other return type needs an optional library
             while (page := await asyncio.to_thread(next, pages, None)) is not None:
                 old = [meta["path"] for meta in page if meta["last_modified"] < before]
                 count += await asyncio.to_thread(self._delete, old, before)
@@ -166,16 +168,26 @@ class ObjectPayloads:
                 _sync_path(place)
 
 
-def _folder(place: str | Path) -> Path | None:
-    """Return the folder of a path or a `file://` URL; none for the URL of an object store."""
+def payload_path(place: str | Path) -> Path | None:
+    """Return the folder of payloads, given by its path or a `file://` URL; none for the URL of an object store."""
     if isinstance(place, str) and place.startswith("file://"):
         return Path(url2pathname(urlsplit(place).path))
     return None if isinstance(place, str) and "://" in place else Path(place).absolute()
 
 
+def _create_folder(folder: Path) -> None:
+    """Create a folder of payloads that only its owner can read, also if its parent exists and is open to others."""
+    inner = folder / _PREFIX
+    for each in (folder, inner):
+        each.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if inner.stat().st_mode & 0o077:
+        with suppress(PermissionError):  # another user owns it, and decides who reads it
+            inner.chmod(0o700)
+
+
 def _path(digest: Digest) -> str | None:
     found = _DIGEST.fullmatch(digest)
-    return None if found is None else f"sha256/{found[1]}/{found[2]}"
+    return None if found is None else f"{_PREFIX}/{found[1]}/{found[2]}"
 
 
 def _sync_path(path: Path) -> None:
@@ -208,7 +220,7 @@ def copy_folder(source: Path, target: Path) -> int:
         StoreError: a disk failed.
     """
     try:
-        target.mkdir(mode=0o700, exist_ok=True)
+        _create_folder(target)
         stored = (each for each in source.glob("sha256/*/*") if _NAME.fullmatch(each.name) and not each.is_symlink())
         return sum(_copy(each, target / each.relative_to(source)) for each in stored)
     except OSError as error:
@@ -270,5 +282,5 @@ async def flaw_of(payloads: PayloadStore, digest: Digest, position: int) -> Jour
         async for _ in payloads.stream(digest):
             pass
     except StoreError as error:
-        return JournalFlaw(position=position, what="payload", expected=digest, found=str(error))
+        return JournalFlaw(position, "payload", digest, str(error))
     return None

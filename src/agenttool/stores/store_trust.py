@@ -9,7 +9,7 @@ import logging
 from contextlib import closing
 from pathlib import Path
 
-from agenttool.config.trust import TrustRecord, place_of, trust_file, trust_record
+from agenttool.config.trust import is_trusted, trust_file
 from agenttool.errors import ConfigError
 from agenttool.stores.sqlite.connect import UNREADABLE, open_read_only
 
@@ -53,7 +53,7 @@ def is_store_trusted(file: Path) -> bool:
     if _is_empty(file):
         return True
     digest = store_digest(file)
-    return digest is not None and trust_record(file) == TrustRecord(place_of(file), digest)
+    return digest is not None and is_trusted(file, digest)
 
 
 def _is_empty(file: Path) -> bool:

@@ -5,10 +5,10 @@ import threading
 from collections.abc import Callable, Mapping
 
 from agenttool.adapters.python.context import Context, Progress
+from agenttool.call.services import LeasedCredentials
 from agenttool.codec import json_bytes
 from agenttool.codec.moments import timestamp
 from agenttool.errors import ConfigError, ToolFailure, words_of
-from agenttool.pipeline.credentials import LeasedCredentials
 from agenttool.ports.credentials import Secret
 from agenttool.records import (
     UNSET,

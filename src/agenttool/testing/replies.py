@@ -1,8 +1,15 @@
-"""Replies of models as each provider writes them, for testing an agent loop without a model."""
+"""Replies of models as each provider writes them, for testing an agent loop without a model.
+
+`replies.json` has the templates of each provider; a text such as `$name` in it stands for a value of the reply.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple, TypeAlias, cast
+
+import msgspec
 
 from agenttool.codec import json_bytes
 from agenttool.errors import ConfigError
@@ -18,23 +25,40 @@ class ModelCall:
     call_id: str | None = None
 
 
+_PartEvents: TypeAlias = tuple[list[JsonObject], JsonObject | None, list[JsonObject]]
+"""The templates of the events before the pieces of a text or a call, of each piece, and after them."""
+
+
+class _Templates(msgspec.Struct, frozen=True):
+    """The templates of one provider."""
+
+    reasons: dict[str, str | None]
+    reply: JsonObject
+    text: JsonObject
+    call: JsonObject
+    start: list[JsonObject]
+    text_events: _PartEvents
+    call_events: _PartEvents
+    end: list[JsonObject]
+
+
+class _Part(NamedTuple):
+    """A text or a call of a reply: its JSON, the templates of its events, and the values for them."""
+
+    item: Json
+    events: _PartEvents
+    values: JsonObject
+
+
 def reply(provider: str, *calls: ModelCall, text: str = "", cut_off: bool = False) -> JsonObject:
     """Write the reply of a model in the JSON of its provider.
 
     Raises:
         ConfigError: there is no such format.
     """
-    match provider:
-        case "openai":
-            return _completion(calls, text, cut_off=cut_off)
-        case "openai_responses":
-            return _response(calls, text, cut_off=cut_off)
-        case "anthropic":
-            return _message(calls, text, cut_off=cut_off)
-        case "gemini":
-            return _content(calls, text, cut_off=cut_off)
-        case _:
-            raise ConfigError(f"no format is called {provider!r}; use one that `tools_for` takes")
+    templates = _templates(provider)
+    parts = _parts(templates, calls, text, cut_off=cut_off)
+    return _filled(templates.reply, _values(templates, parts, text, cut_off=cut_off))
 
 
 def stream(provider: str, *calls: ModelCall, text: str = "", cut_off: bool = False) -> list[JsonObject]:
@@ -43,162 +67,85 @@ def stream(provider: str, *calls: ModelCall, text: str = "", cut_off: bool = Fal
     Raises:
         ConfigError: there is no such format.
     """
-    whole = reply(provider, *calls, text=text, cut_off=cut_off)
-    match provider:
-        case "openai":
-            return _chunks(whole, calls, text)
-        case "openai_responses":
-            return _response_events(whole)
-        case "anthropic":
-            return _message_events(whole)
-        case _:
-            return _contents(whole)
+    templates = _templates(provider)
+    parts = _parts(templates, calls, text, cut_off=cut_off)
+    values = _values(templates, parts, text, cut_off=cut_off)
+    nothing: JsonObject = {**values, "items": [], "reason": templates.reasons["start"]}
+    values |= {"whole": _filled(templates.reply, values), "empty": _filled(templates.reply, nothing)}
+    found = [(each, values) for each in templates.start]
+    for index, part in enumerate(parts):
+        own: JsonObject = {**part.values, "item": part.item, "index": index}
+        written = "" if provider == "anthropic" and own.get("arguments") == {} else str(own["written"])
+        before, piece, after = part.events
+        found += [(each, own) for each in before]
+        found += [(piece, {**own, "piece": each}) for each in _pieces(written) if piece is not None]
+        found += [(each, own) for each in after]
+    found += [(each, values) for each in templates.end]
+    return [_filled(template, {**own, "number": number}) for number, (template, own) in enumerate(found)]
+
+
+def _parts(templates: _Templates, calls: Sequence[ModelCall], text: str, *, cut_off: bool) -> list[_Part]:
+    found = [_part(templates.text, templates.text_events, {"text": text, "written": text})] if text else []
+    for place, each in enumerate(calls):
+        values: JsonObject = {
+            "name": each.name,
+            "arguments": each.arguments,
+            "written": each.arguments if isinstance(each.arguments, str) else json_bytes(each.arguments).decode(),
+            "call_id": each.call_id,
+            "call_index": place,
+            "item_id": f"fc_{place}",
+            "item_status": "incomplete" if cut_off and each is calls[-1] else "completed",
+        }
+        found.append(_part(templates.call, templates.call_events, values))
+    return found
+
+
+def _part(template: JsonObject, events: _PartEvents, values: JsonObject) -> _Part:
+    return _Part(_filled(template, values), events, values)
+
+
+def _values(templates: _Templates, parts: Sequence[_Part], text: str, *, cut_off: bool) -> JsonObject:
+    """Return the values for the template of a reply."""
+    calls: list[Json] = [each.item for each in parts if "name" in each.values]
+    reason = templates.reasons["cut_off" if cut_off else "calls" if calls else "end"]
+    items: list[Json] = [each.item for each in parts]
+    return {
+        "text": text or None,
+        "items": items,
+        "calls": calls or None,
+        "reason": reason,
+        "type": f"response.{reason}",
+    }
+
+
+@cache
+def _all_templates() -> dict[str, _Templates]:
+    text = files("agenttool.testing").joinpath("replies.json").read_bytes()
+    return msgspec.json.decode(text, type=dict[str, _Templates])
+
+
+def _templates(provider: str) -> _Templates:
+    found = _all_templates().get(provider)
+    if found is None:
+        raise ConfigError(f"no format is called {provider!r}; use one that `tools_for` takes")
+    return found
+
+
+def _filled(template: JsonObject, values: JsonObject) -> JsonObject:
+    """Return a template with its values; a member `name?` is left out if its value is null."""
+
+    def fill(part: Json) -> Json:
+        if isinstance(part, dict):
+            made = {key: fill(each) for key, each in part.items()}
+            return {key.rstrip("?"): each for key, each in made.items() if each is not None or not key.endswith("?")}
+        if isinstance(part, list):
+            return [*map(fill, part)]
+        return values[part[1:]] if isinstance(part, str) and part.startswith("$") else part
+
+    return cast("JsonObject", fill(template))
 
 
 def _pieces(text: str) -> list[str]:
     """Cut a text into two pieces; an empty one has none."""
     middle = len(text) // 2 or 1
     return [piece for piece in (text[:middle], text[middle:]) if piece]
-
-
-def _chunks(whole: JsonObject, calls: Sequence[ModelCall], text: str) -> list[JsonObject]:
-    deltas: list[JsonObject] = [{"role": "assistant", "content": ""}]
-    deltas.extend({"content": piece} for piece in _pieces(text))
-    for place, each in enumerate(calls):
-        start: JsonObject = {"name": each.name, "arguments": ""}
-        deltas.append({"tool_calls": [{"index": place, "id": each.call_id, "type": "function", "function": start}]})
-        pieces = _pieces(_spelled(each))
-        deltas.extend({"tool_calls": [{"index": place, "function": {"arguments": piece}}]} for piece in pieces)
-    base: JsonObject = {**whole, "object": "chat.completion.chunk"}
-    reason = _objects(whole, "choices")[0]["finish_reason"]
-    choices: list[JsonObject] = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
-    choices.append({"index": 0, "delta": {}, "finish_reason": reason})
-    return [{**base, "choices": [choice]} for choice in choices]
-
-
-def _response_events(whole: JsonObject) -> list[JsonObject]:
-    empty: JsonObject = {**whole, "status": "in_progress", "output": []}
-    events: list[JsonObject] = [{"type": "response.created", "response": empty}]
-    for place, item in enumerate(_objects(whole, "output")):
-        is_call = item["type"] == "function_call"
-        at: JsonObject = {"output_index": place, "item_id": item["id"]}
-        bare: JsonObject = {**item, "status": "in_progress", **({"arguments": ""} if is_call else {"content": []})}
-        events.append({"type": "response.output_item.added", "output_index": place, "item": bare})
-        if is_call:
-            kind, written = "response.function_call_arguments", str(item["arguments"])
-            events += [{"type": f"{kind}.delta", **at, "delta": piece} for piece in _pieces(written)]
-            events.append({"type": f"{kind}.done", **at, "name": item["name"], "arguments": written})
-        else:
-            at |= {"content_index": 0, "logprobs": []}
-            written = str(_objects(item, "content")[0]["text"])
-            part: JsonObject = {"type": "output_text", "text": "", "annotations": []}
-            events.append({"type": "response.content_part.added", **at, "part": part})
-            events += [{"type": "response.output_text.delta", **at, "delta": piece} for piece in _pieces(written)]
-            events.append({"type": "response.output_text.done", **at, "text": written})
-        events.append({"type": "response.output_item.done", "output_index": place, "item": item})
-    events.append({"type": f"response.{whole['status']}", "response": whole})
-    return [{**each, "sequence_number": place} for place, each in enumerate(events)]
-
-
-def _message_events(whole: JsonObject) -> list[JsonObject]:
-    empty: JsonObject = {**whole, "content": [], "stop_reason": None}
-    events: list[JsonObject] = [{"type": "message_start", "message": empty}, {"type": "ping"}]
-    for place, block in enumerate(_objects(whole, "content")):
-        deltas: list[JsonObject]
-        if block["type"] == "text":
-            bare: JsonObject = {"type": "text", "text": ""}
-            deltas = [{"type": "text_delta", "text": piece} for piece in _pieces(str(block["text"]))]
-        else:
-            bare, given = {**block, "input": {}}, block["input"]
-            written = given if isinstance(given, str) else json_bytes(given).decode() if given else ""
-            deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in ("", *_pieces(written))]
-        events.append({"type": "content_block_start", "index": place, "content_block": bare})
-        events.extend({"type": "content_block_delta", "index": place, "delta": delta} for delta in deltas)
-        events.append({"type": "content_block_stop", "index": place})
-    end: JsonObject = {"stop_reason": whole["stop_reason"], "stop_sequence": None}
-    events.append({"type": "message_delta", "delta": end, "usage": {"output_tokens": 1}})
-    return [*events, {"type": "message_stop"}]
-
-
-def _contents(whole: JsonObject) -> list[JsonObject]:
-    (candidate,) = _objects(whole, "candidates")
-    parts: list[JsonObject] = []
-    for part in _objects(cast("JsonObject", candidate["content"]), "parts"):
-        pieces = _pieces(str(part["text"])) if "text" in part else ()
-        parts.extend({"text": piece} for piece in pieces)
-        parts.extend(() if "text" in part else (part,))
-    contents: list[JsonObject] = [{"content": {"role": "model", "parts": [part]}, "index": 0} for part in parts]
-    contents.append({**candidate, "content": {"role": "model", "parts": []}})
-    return [{"candidates": [content], "responseId": "response_1"} for content in contents]
-
-
-def _objects(value: JsonObject, key: str) -> list[JsonObject]:
-    return cast("list[JsonObject]", value[key])
-
-
-def _completion(calls: Sequence[ModelCall], text: str, *, cut_off: bool) -> JsonObject:
-    asked: list[Json] = [
-        {"id": each.call_id, "type": "function", "function": {"name": each.name, "arguments": _spelled(each)}}
-        for each in calls
-    ]
-    message: JsonObject = {"role": "assistant", "content": text or None, "refusal": None}
-    message |= {"tool_calls": asked} if asked else {}
-    reason = "length" if cut_off else "tool_calls" if asked else "stop"
-    choice: JsonObject = {"index": 0, "message": message, "finish_reason": reason, "logprobs": None}
-    return {"id": "chatcmpl-1", "object": "chat.completion", "created": 0, "model": "scripted", "choices": [choice]}
-
-
-def _response(calls: Sequence[ModelCall], text: str, *, cut_off: bool) -> JsonObject:
-    said: JsonObject = {
-        "id": "msg_1",
-        "type": "message",
-        "role": "assistant",
-        "status": "completed",
-        "content": [{"type": "output_text", "text": text, "annotations": []}],
-    }
-    output: list[Json] = [said] if text else []
-    for place, each in enumerate(calls):
-        item: JsonObject = {"id": f"fc_{place}", "type": "function_call", "call_id": each.call_id, "name": each.name}
-        is_whole = not cut_off or each is not calls[-1]
-        output.append({**item, "arguments": _spelled(each), "status": "completed" if is_whole else "incomplete"})
-    return {
-        "id": "resp_1",
-        "object": "response",
-        "created_at": 0,
-        "model": "scripted",
-        "status": "incomplete" if cut_off else "completed",
-        "output": output,
-        "parallel_tool_calls": True,
-        "tool_choice": "auto",
-        "tools": [],
-    }
-
-
-def _message(calls: Sequence[ModelCall], text: str, *, cut_off: bool) -> JsonObject:
-    blocks: list[Json] = [{"type": "text", "text": text}] if text else []
-    blocks.extend(
-        {"type": "tool_use", "id": each.call_id, "name": each.name, "input": each.arguments} for each in calls
-    )
-    return {
-        "id": "msg_1",
-        "type": "message",
-        "role": "assistant",
-        "model": "scripted",
-        "content": blocks,
-        "stop_reason": "max_tokens" if cut_off else "tool_use" if calls else "end_turn",
-        "stop_sequence": None,
-        "usage": {"input_tokens": 1, "output_tokens": 1},
-    }
-
-
-def _content(calls: Sequence[ModelCall], text: str, *, cut_off: bool) -> JsonObject:
-    parts: list[Json] = [{"text": text}] if text else []
-    for each in calls:
-        call: JsonObject = {"name": each.name, "args": each.arguments}
-        parts.append({"functionCall": call if each.call_id is None else {**call, "id": each.call_id}})
-    content: JsonObject = {"role": "model", "parts": parts}
-    return {"candidates": [{"content": content, "finishReason": "MAX_TOKENS" if cut_off else "STOP", "index": 0}]}
-
-
-def _spelled(asked: ModelCall) -> str:
-    return asked.arguments if isinstance(asked.arguments, str) else json_bytes(asked.arguments).decode()

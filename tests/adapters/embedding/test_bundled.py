@@ -32,7 +32,7 @@ TOOLS = [hire_employee, set_thermostat, pay_invoice]
 
 async def found(query, **options):
     async with Runtime.open(tools=TOOLS, **options) as rt:
-        await rt.prepare_search()
+        await rt.surfaces.prepare_search()
         return [each.name for each in (await rt.search(query, surface=await rt.surface())).matches]
 
 

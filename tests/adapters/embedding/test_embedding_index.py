@@ -133,7 +133,7 @@ def test_a_text_that_the_model_fails_on_affects_no_other_text(static_model, capl
 async def test_search_finds_a_tool_that_shares_no_word_with_the_query(kind, request):
     async with Runtime.open(tools=tools(), search_model=request.getfixturevalue(kind)) as rt:
         surface = await rt.surface()
-        assert await rt.prepare_search()
+        assert await rt.surfaces.prepare_search()
         found = await rt.search("brolly", surface=surface)
         assert [match.name.rpartition(".")[2] for match in found.matches] == ["check_weather"]
         assert found.matches[0].reason == "its meaning is similar"
@@ -149,9 +149,9 @@ async def test_search_does_not_wait_for_vectors_and_reports_the_pending_model(st
         surface = await rt.surface()
         by_words = await rt.search("weather", surface=surface)
         nothing = await rt.search("brolly", surface=surface)
-        ready = await rt.prepare_search(seconds=0)
+        ready = await rt.surfaces.prepare_search(seconds=0)
         go.set()
-        assert await rt.prepare_search(seconds=TIMEOUT_S)
+        assert await rt.surfaces.prepare_search(seconds=TIMEOUT_S)
         by_meaning = await rt.search("brolly", surface=surface)
     assert not ready
     assert by_words.matches[0].name.endswith("check_weather")
@@ -165,10 +165,10 @@ async def test_a_new_tool_leads_to_one_more_encoded_text(static_model, use):
     model, seen = open_model(static_model), []
     use(static_model, encode=lambda texts: seen.extend(texts) or model.encode(texts))
     async with Runtime.open(tools=tools()[:2], search_model=static_model) as rt:
-        assert await rt.prepare_search()
+        assert await rt.surfaces.prepare_search()
         before = len(seen)
         rt.declare(tools()[2])
-        assert await rt.prepare_search()
+        assert await rt.surfaces.prepare_search()
         found = await rt.search("music", surface=await rt.surface())
     assert [text for text in seen[before:] if "tool search" not in text] == ["local start music. Play a song"]
     assert found.matches[0].name.endswith("start_music")
@@ -182,7 +182,7 @@ async def test_a_failing_model_leaves_search_by_words_and_is_logged_once(fails, 
     use(static_model, **{fails: broken})
     async with Runtime.open(tools=tools(), search_model=static_model) as rt:
         surface = await rt.surface()
-        assert await rt.prepare_search(seconds=TIMEOUT_S)
+        assert await rt.surfaces.prepare_search(seconds=TIMEOUT_S)
         for query in ("weather", "forecast", "weather"):
             found = await rt.search(query, surface=surface)
             assert [match.name.rpartition(".")[2] for match in found.matches] == ["check_weather"]
@@ -194,7 +194,7 @@ async def test_a_failing_model_leaves_search_by_words_and_is_logged_once(fails, 
 
 async def test_search_by_meaning_does_not_reveal_absent_tools(static_model):
     async with Runtime.open(tools=tools(), search_model=static_model) as rt:
-        assert await rt.prepare_search()
+        assert await rt.surfaces.prepare_search()
         surface = await rt.surface(only=["send_invoice", "start_music"])
         found = await rt.search("brolly rain weather", surface=surface)
         assert not any("weather" in match.name for match in found.matches)
@@ -203,7 +203,7 @@ async def test_search_by_meaning_does_not_reveal_absent_tools(static_model):
 async def test_each_sentence_of_a_letter_is_compared_separately(static_model):
     async with Runtime.open(tools=tools(), search_model=static_model) as rt:
         surface = await rt.surface()
-        assert await rt.prepare_search()
+        assert await rt.surfaces.prepare_search()
         letter = "Brolly, rain rain? My friend was here yesterday. Hello!\nRain, brolly. The song music song please."
         found = await rt.search(letter, surface=surface)
     assert {each.name.rpartition(".")[2] for each in found.matches[:2]} == {"check_weather", "start_music"}
@@ -229,7 +229,7 @@ async def test_concurrent_searches_work_while_a_real_model_encodes(real_model):
         asked = ["get rid of an account", "how hot is it outside", "task number 7"]
         early = await asyncio.gather(*(rt.search(query, surface=surface) for query in asked * 5))
         assert all(isinstance(each.matches, tuple) for each in early)
-        assert await rt.prepare_search()
+        assert await rt.surfaces.prepare_search()
         found = await rt.search("get rid of an account", surface=surface, limit=5)
     assert all("user" in match.name for match in found.matches)
 

@@ -62,11 +62,15 @@ def test_a_model_with_nan_vectors_is_rejected(folder, make, words):
         open_model(folder)
 
 
-def test_without_the_extra_the_error_names_the_install_command(static_model):
+@pytest.mark.parametrize(
+    ("model", "package", "extra"),
+    [("static_model", "safetensors", "semantic"), ("real_network", "onnxruntime", "sentence-models")],
+)
+def test_without_the_extra_the_error_names_the_install_command(model, package, extra, request):
     script = """
 import sys
 from pathlib import Path
-sys.modules["safetensors"] = sys.modules["safetensors.numpy"] = None
+sys.modules[sys.argv[2]] = sys.modules[f"{sys.argv[2]}.numpy"] = None
 from agenttool.adapters.embedding.model import open_model
 from agenttool.errors import ConfigError
 try:
@@ -75,7 +79,10 @@ except ConfigError as error:
     print(error)
 """
     done = subprocess.run(
-        [sys.executable, "-s", "-c", script, str(static_model)], capture_output=True, text=True, check=True
+        [sys.executable, "-s", "-c", script, str(request.getfixturevalue(model)), package],
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    assert "safetensors" in done.stdout
-    assert "pip install 'agenttool[semantic]'" in done.stdout
+    assert package in done.stdout
+    assert f"pip install 'agenttool[{extra}]'" in done.stdout

@@ -26,7 +26,7 @@ def repr_of(value):
 @pytest.mark.parametrize("is_listed", [True, False])
 def test_ten_thousand_branches_are_not_compared_pairwise(is_listed, monkeypatch):
     compared = []
-    monkeypatch.setattr(schema_analysis, "_is_disjoint_pair", lambda *pair: compared.append(pair) or True)
+    monkeypatch.setattr(schema_analysis, "_differ", lambda *pair: compared.append(pair) or True)
     schemas = [{"const": number} if is_listed else {"minimum": number} for number in range(10_000)]
     assert are_disjoint(schemas, {}) == is_listed
     assert len(compared) <= MAX_COMPARED_BRANCHES**2

@@ -260,5 +260,5 @@ def choices(count, length):
     ],
 )
 def test_a_schema_that_exceeds_a_limit_is_rejected(within, beyond, message):
-    assert exceeded_limit(within, OPENAI) is None
-    assert message in exceeded_limit(beyond, OPENAI)
+    assert exceeded_limit(within) is None
+    assert message in exceeded_limit(beyond)

@@ -25,7 +25,7 @@ def offered(name, schema=CLOSED, **more):
 
 def test_a_rejected_tool_leaves_the_others_in_the_request():
     bad = offered("bad", {"type": "object", "properties": {"what is it?": {"type": "string"}}})
-    payload = build_payload([offered("one"), bad, offered("two")], FORMATS["anthropic"].LIMITS, ToolRequestOptions())
+    payload = build_payload([offered("one"), bad, offered("two")], FORMATS["anthropic"].limits, ToolRequestOptions())
     assert list(payload.tools) == ["one", "two"]
     (absent,) = payload.left_out
     assert (absent.name, absent.reason, absent.may_change) == ("test.bad", AbsenceReason.MODEL_UNSUPPORTED, True)
@@ -57,7 +57,7 @@ def test_the_search_tool_is_sent_even_if_other_tools_exceed_the_limit():
     ],
 )
 def test_a_rejected_argument_name_is_found_in_branches_and_references(schema):
-    payload = build_payload([offered("one"), offered("bad", schema)], FORMATS["anthropic"].LIMITS, ToolRequestOptions())
+    payload = build_payload([offered("one"), offered("bad", schema)], FORMATS["anthropic"].limits, ToolRequestOptions())
     assert list(payload.tools) == ["one"]
     assert payload.left_out[0].message == "the provider takes no argument named 'what is it?'"
 
@@ -103,13 +103,13 @@ def test_tools_are_strict_until_a_limit_is_reached():
 @pytest.mark.parametrize("format_name", FORMATS)
 def test_the_names_of_a_menu_are_the_same_for_every_provider(format_name):
     tools = [offered("files.read/it"), offered("x" * 100), offered("tool_search"), offered("9lives", is_deferred=True)]
-    payload = build_payload(tools, FORMATS[format_name].LIMITS, ToolRequestOptions())
+    payload = build_payload(tools, FORMATS[format_name].limits, ToolRequestOptions())
     assert [name for name in payload.tools if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]{0,63}", name)] == []
     assert next(iter(payload.tools)) == "files_read_it"
 
 
 def test_a_reserved_name_is_assigned_to_no_tool():
-    payload = build_payload([offered("tool_search_tool_bm25")], FORMATS["anthropic"].LIMITS, ToolRequestOptions())
+    payload = build_payload([offered("tool_search_tool_bm25")], FORMATS["anthropic"].limits, ToolRequestOptions())
     (name,) = payload.tools
     assert re.fullmatch(r"tool_search_tool_bm25_[0-9a-f]{8}", name)
 
@@ -117,7 +117,7 @@ def test_a_reserved_name_is_assigned_to_no_tool():
 def test_a_long_description_is_cut_with_a_note_and_keeps_the_remark_about_the_schema():
     union = {"type": "object", "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}
     tools = [offered("long", description="x" * 2000), offered("both", union, description="y" * 2000), offered("short")]
-    payload = build_payload(tools, FORMATS["openai"].LIMITS, ToolRequestOptions())
+    payload = build_payload(tools, FORMATS["openai"].limits, ToolRequestOptions())
     long, both, short = payload.tools.values()
     assert (len(long.description), long.is_strict) == (1024, True)
     assert long.note == "its description is cut to the provider's limit"
@@ -196,8 +196,8 @@ async def test_a_call_gets_a_result_after_the_chosen_tool_became_unavailable(pro
     async with Runtime.open(tools=[keyed]) as rt:
         model = await rt.tools_for(provider, tool_choice="keyed")
         model.request()
-        await rt.change(providers={"bank": "unavailable"})
-        model.surface = rt.current(model.surface)
+        await rt.surfaces.change(providers={"bank": "unavailable"})
+        model.surface = rt.surfaces.current(model.surface)
         turn = await model.answer(reply(provider, ModelCall(name="keyed", arguments={}, call_id="call_1")))
     assert [each.error.error_class for each in turn.results] == ["blocked_tool"]
     assert len(turn.result_messages) == 1

@@ -44,7 +44,7 @@ def ended(code=0, out=b"", err=b""):
     return ProcessResult(code=code, out=out, err=err)
 
 
-def test_a_command_is_told_what_any_hook_is_told():
+def test_a_command_gets_what_any_hook_gets():
     assert json.loads(question_json(QUESTION)) == {
         "hook_event": "pre_tool_use",
         "invocation_id": "inv_1",
@@ -74,7 +74,7 @@ def test_what_is_no_json_object_is_refused(out):
         (-60, "killed by signal 60"),
     ],
 )
-def test_an_end_that_is_not_good_is_told_with_stderr_whatever_stdout_says(code, message):
+def test_an_end_that_is_not_good_is_reported_with_stderr_whatever_stdout_says(code, message):
     with pytest.raises(ChildProcessError, match=message):
         parse_answer(ended(code, b'{"permission_result": "allow"}', b" oops\n"), str)
 

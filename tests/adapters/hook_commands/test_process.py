@@ -23,7 +23,7 @@ def program(folder, script, *words, argv=SHELL, **environment):
 
 
 def is_alive(pid):
-    """Tell whether a process still does anything; a zombie does not."""
+    """Return whether a process still does anything; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -70,7 +70,7 @@ async def test_the_environment_holds_what_was_given_and_nothing_else(tmp_path, m
     assert ended.out == b"MODE=strict\n"
 
 
-async def test_a_program_that_kills_itself_is_told_by_its_signal(tmp_path):
+async def test_a_program_that_kills_itself_is_reported_by_its_signal(tmp_path):
     assert (await run_program(program(tmp_path, "kill -SEGV $$"), b"")).code == -signal.SIGSEGV
 
 
@@ -89,12 +89,12 @@ async def test_just_as_much_as_allowed_is_read_to_the_last_byte(tmp_path):
     assert (len(ended.out), len(ended.err), ended.code) == (MAX_BYTES, MAX_BYTES, 0)
 
 
-async def test_what_a_program_leaves_behind_ends_with_it_and_holds_nobody_up(tmp_path):
+async def test_what_a_program_leaves_behind_ends_with_it_and_holds_up_no_call(tmp_path):
     ended = await run_program(program(tmp_path, "sleep 600 & echo $!"), b"")
     await gone(int(ended.out))
 
 
-async def test_a_process_that_escaped_with_the_pipes_holds_nobody_up(tmp_path):
+async def test_a_process_that_escaped_with_the_pipes_holds_up_no_call(tmp_path):
     script = "setsid sh -c 'echo $$ > pid; exec sleep 600' & while [ ! -s pid ]; do sleep 0.01; done; echo done"
     try:
         assert (await run_program(program(tmp_path, script), b"")).out == b"done\n"

@@ -38,7 +38,7 @@ async def declared(rt, name):
         {"annotations": {"readOnlyHint": True}},
     ],
 )
-async def test_a_changed_tool_does_not_run_until_it_is_reviewed(open_server, definitions, tmp_path, change):
+async def test_a_changed_tool_does_not_run_until_it_is_reviewed(open_server, definitions, tmp_path, change, caplog):
     store = str(tmp_path / "calls.db")
     async with open_server(definitions(BOOK), store=store) as rt:
         assert (await rt.call("fx.book", {})).ok
@@ -55,7 +55,8 @@ async def test_a_changed_tool_does_not_run_until_it_is_reviewed(open_server, def
     assert first.is_error
     assert "waits for a review; run `agenttool sources review fx`" in first.error.message
     assert second.error.error_class is ErrorClass.BLOCKED_TOOL
-    assert "to change that: run `agenttool sources review fx`" in second.error.message
+    assert "ask the operator to change that" in second.error.message
+    assert "to change that: run `agenttool sources review fx`" in caplog.text
     assert "1 tool waits for a review (book)" in status.fault
     assert other.ok
     assert shown.description == BOOK["description"]

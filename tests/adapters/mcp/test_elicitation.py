@@ -4,6 +4,7 @@ import asyncio
 import json
 
 import pytest
+from starting import begin
 
 from agenttool import Allow, Deny, Edit, Runtime
 from agenttool.adapters.mcp.server_requests import MAX_QUESTIONS
@@ -29,7 +30,7 @@ async def asked(server, options, answer, **arguments):
     approver = Approver(answer)
     async with Runtime.open(sources=[server(*options)], approve=approver) as rt:
         result = await rt.call("fx.ask", arguments)
-        offered = {each.name for each in rt.offered(await rt.surface())}
+        offered = {each.name for each in rt.surfaces.offered(await rt.surface())}
     return result, approver.questions, offered
 
 
@@ -60,19 +61,21 @@ async def test_an_answer_that_is_refused_or_does_not_fit_is_not_sent(server, opt
 async def test_a_call_has_few_questions_open_at_once_and_the_server_gets_an_error_for_more(server, caplog):
     rule = {"behavior": "allow", "tool": "fx.ask_often"}
     async with Runtime.open(sources=[server()], approve="wait", rules=[rule]) as rt:
-        started = await rt.submit("fx.ask_often", {"count": MAX_QUESTIONS + 3})
-        while len(await rt.approvals.list()) < MAX_QUESTIONS:
+        started = await begin(rt, "fx.ask_often", {"count": MAX_QUESTIONS + 3})
+        while "questions of the server in the call" not in caplog.text:
             await asyncio.sleep(0.01)
-        for question in await rt.approvals.list():
+        while len(questions := await rt.approvals.list()) < MAX_QUESTIONS:
+            await asyncio.sleep(0.01)
+        for question in questions:
             await rt.approvals.decide(question, "allow")
-        result = await rt.wait(started.invocation_id)
+        result = await rt.calls.get(started.invocation_id).result()
     replies = json.loads(result.text)
     assert [each.get("action") for each in replies] == ["accept"] * MAX_QUESTIONS + [None] * 3
     assert "10 questions of this call are open" in replies[-1]["message"]
     assert sum("questions of the server in the call" in each.message for each in caplog.records) == 1
 
 
-FIRST_SECRETS = [{"field": "api_key"}, {"field": "value", "message": "Enter your password."}]
+FIRST_SECRETS = [{"field": "api_key"}, {"field": "value", "schema": '{"title": "Your password"}'}]
 SECRETS = [
     *({"field": each} for each in ("password", "apiKey", "github_token", "bank_pin", "OTP", "cardNumber", "secrets")),
     *({"schema": {"title": each}} for each in ("Card PIN", "One-time code", "Your API key", "Enter your 6-digit PIN")),
@@ -81,6 +84,7 @@ SECRETS = [
     {"schema": {"description": "Your GitHub password"}},
 ]
 NO_SECRETS = [
+    {"field": "room", "message": "Which room for the secret Santa party?"},
     {"field": "max_tokens"},
     {"field": "password_length"},
     {"field": "spin"},
@@ -91,9 +95,10 @@ NO_SECRETS = [
 
 @revisions
 @pytest.mark.parametrize("form", FIRST_SECRETS)
-async def test_a_form_that_asks_for_a_secret_is_declined_without_a_question(server, options, form):
+async def test_a_form_that_asks_for_a_secret_is_canceled_with_the_reason_and_without_a_question(server, options, form):
     result, questions, _ = await asked(server, options, lambda _: Allow(), **form)
-    assert json.loads(result.text)[0] == {"action": "decline"}
+    reason = f"the question is not shown to the user: its form asks for {form['field']!r}"
+    assert json.loads(result.text)[0] == {"action": "cancel", "_meta": {"agenttool/reason": reason}}
     assert questions == []
 
 
@@ -162,4 +167,5 @@ async def test_a_server_with_a_tool_of_the_name_of_the_question_still_asks(serve
 async def test_a_page_to_open_is_shown_to_the_approver(server, options):
     result, questions, _ = await asked(server, options, lambda _: Allow(), mode="url")
     assert json.loads(result.text)[0] == {"action": "accept"}
-    assert questions == [{"message": "Sign in.", "url": "https://login.example/x"}]
+    key = {"key": "q"} if options else {}  # the way of the newest revision names its questions
+    assert questions == [{"message": "Sign in.", "url": "https://login.example/x", **key}]

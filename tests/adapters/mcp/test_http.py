@@ -21,7 +21,7 @@ from waiting import wait_until
 from agenttool import McpServer, ProviderState, Runtime
 from agenttool.adapters.rap.credentials import Bearer
 from agenttool.mcp.http import McpOptions, serve_http
-from agenttool.records import ErrorClass
+from agenttool.records import ErrorClass, ExecutionProfile, McpMapping
 from agenttool.server.app import serve_runtime
 from agenttool.server.state import ServerOptions
 
@@ -83,8 +83,12 @@ class TinyServer:
 
     async def post(self, request: Request) -> Response:
         message = await request.json()
-        self.requests.append(request)
         cache = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+        empty = {"resources/list": "resources", "resources/templates/list": "resourceTemplates"}
+        if message["method"] in empty:
+            result = {empty[message["method"]]: [], **cache}
+            return JSONResponse({"jsonrpc": "2.0", "id": message["id"], "result": result})
+        self.requests.append(request)
         if message["method"] == "server/discover":
             capabilities = {"tools": {}, "resources": {"subscribe": True}}
             result = {"supportedVersions": ["2026-07-28"], "capabilities": capabilities, **cache}
@@ -361,3 +365,71 @@ async def test_an_older_event_stream_that_is_idle_for_too_long_is_logged_in_one_
     assert [each for each in caplog.records if each.exc_info] == []
     noted = [each.getMessage() for each in caplog.records if "event stream" in each.getMessage()]
     assert noted[0] == "the event stream of the server 'far' ended: ReadTimeout"
+
+
+class SessionServer:
+    """A server of the revision with sessions, whose tools fail in the two ways that the protocol has."""
+
+    def __init__(self) -> None:
+        self.calls: list[dict[str, object]] = []
+        self.app = Starlette(routes=[Route("/mcp", self.post, methods=["POST"])])
+
+    async def post(self, request: Request) -> Response:
+        message = await request.json()
+        if "id" not in message:
+            return Response(status_code=202)
+        answer, headers = {}, {}
+        match message["method"]:
+            case "initialize":
+                headers["Mcp-Session-Id"] = "session-4711"
+                answer["result"] = {
+                    "protocolVersion": "2025-06-18",
+                    "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "warehouse", "version": "1"},
+                }
+            case "tools/list":
+                hints = {"once": {}, "often": {"annotations": {"idempotentHint": True}}}
+                tools = [{"name": name, "inputSchema": {"type": "object"}, **hints[name]} for name in hints]
+                answer["result"] = {"tools": tools}
+            case _:
+                self.calls.append(message)
+                if message["params"]["arguments"].get("level") == "tool":
+                    answer["result"] = {"content": [{"type": "text", "text": "out of stock"}], "isError": True}
+                else:
+                    answer["error"] = {"code": -32050, "message": "no such shelf", "data": {"shelf": 7}}
+        return JSONResponse({"jsonrpc": "2.0", "id": message["id"], **answer}, headers=headers)
+
+
+@pytest.mark.requirement("AT-EXEC-15")
+@pytest.mark.parametrize("level", ["protocol", "tool"])
+@pytest.mark.parametrize("tool", ["once", "often"])
+async def test_a_failed_remote_call_preserves_its_native_ids_its_kind_of_error_and_whether_it_may_be_repeated(
+    serve_app, tool, level
+):
+    made = SessionServer()
+    async with serve_app(made.app) as url:
+        server = McpServer("far", url=f"{url}/mcp", protocol="legacy", trust=True)
+        async with Runtime.open(sources=[server], approve=lambda _: True) as rt:
+            call_id = (await rt.call(f"far.{tool}", {"level": level})).invocation_id
+            call, error = await rt.journal.invocation(call_id), (await rt.journal.result(call_id)).error
+            profiles = [each async for each in rt.journal.export() if isinstance(each, ExecutionProfile)]
+    (sent,) = made.calls
+    ids = {
+        "server_id": "far",
+        "server_name": "warehouse",
+        "mcp_session_id": "session-4711",
+        "mcp_protocol_version": "2025-06-18",
+        "method": "tools/call",
+        "tool_name": tool,
+        "jsonrpc_request_id": sent["id"],
+    }
+    assert call.external_mappings == (McpMapping(**ids),)
+    native = {
+        "tool": {"isError": True},
+        "protocol": {"code": -32050, "message": "no such shelf", "data": {"shelf": 7}},
+    }
+    assert error.native_error_ref == {"jsonrpc_request_id": sent["id"], **native[level]}
+    assert error.error_code == {"tool": "mcp_tool_error", "protocol": "-32050"}[level]
+    assert error.retry.safe is (tool == "often")
+    semantics = {each.execution_profile_id: each.retry_semantics for each in profiles}
+    assert semantics[f"execution:tool_far.{tool}"] == {"idempotent": tool == "often"}

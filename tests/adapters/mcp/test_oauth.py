@@ -11,8 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from agenttool import ConfigError, McpServer, Runtime
-from agenttool.adapters.mcp.settings import OAuthSettings
+from agenttool import ConfigError, McpServer, OAuthSettings, Runtime
 
 
 class GuardedServer:
@@ -24,6 +23,7 @@ class GuardedServer:
         self.accepted = "the-access-token"
         self.seen = []
         self.tokens: list[dict[str, str]] = []
+        self.has_long_call, self.may_end = asyncio.Event(), asyncio.Event()
         self.app = Starlette(
             routes=[
                 Route("/mcp", self.mcp, methods=["POST"]),
@@ -72,6 +72,9 @@ class GuardedServer:
         elif message["method"] == "tools/list":
             result |= {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}
         else:
+            if message["params"]["arguments"]:
+                self.has_long_call.set()
+                await self.may_end.wait()
             result = {"content": [{"type": "text", "text": "hello"}], "resultType": "complete"}
         return JSONResponse({"jsonrpc": "2.0", "id": message["id"], "result": result})
 
@@ -139,17 +142,51 @@ async def test_a_later_runtime_renews_a_token_that_is_refused_but_only_where_it_
     assert other.tokens == []
 
 
-async def test_a_program_is_its_own_client_with_client_credentials(serve_app):
+@pytest.mark.parametrize("made", [OAuthSettings, dict])
+async def test_a_program_is_its_own_client_with_client_credentials(serve_app, made):
     guarded = GuardedServer()
     async with serve_app(guarded.app) as guarded.url:
         client = {"client_id": "me", "client_secret": "${credentials.far}", "issuer": guarded.url}
-        oauth = OAuthSettings(grant="client_credentials", **client)
-        server = McpServer("far", url=f"{guarded.url}/mcp", oauth=oauth)
+        server = McpServer("far", url=f"{guarded.url}/mcp", oauth=made(grant="client_credentials", **client))
         credentials = {"far": "the-client-secret"}
         async with Runtime.open(sources=[server], credentials=credentials, approve=lambda _: True) as rt:
             result = await rt.call("far.echo", {})
     assert result.text == "hello"
     assert guarded.tokens[0]["grant_type"] == "client_credentials"
+
+
+async def logged_in(options, shown):
+    rt = Runtime.open(**options)
+    source = rt.sources.get("far")
+    source.use_login(lambda url: shown.append(follow(url)))
+    async with rt:
+        await source.check()
+    await shown[0]
+
+
+@pytest.mark.parametrize("grant", ["client_credentials", "authorization_code"])
+async def test_a_call_that_a_server_does_not_answer_delays_no_other_call_with_the_same_token(
+    serve_app, free_port, tmp_path, grant
+):
+    guarded = GuardedServer()
+    async with serve_app(guarded.app) as guarded.url, asyncio.timeout(60):
+        client = {"client_id": "me", "client_secret": "${credentials.far}", "issuer": guarded.url}
+        login = {"redirect_url": f"http://127.0.0.1:{free_port()}/callback"}
+        oauth = OAuthSettings(grant=grant, **(client if grant == "client_credentials" else login))
+        server = McpServer("far", url=f"{guarded.url}/mcp", oauth=oauth, parallel=True)
+        options = {"sources": [server], "store": str(tmp_path / "calls.db"), "approve": lambda _: True}
+        options["credentials"] = {"far": "the-client-secret"}
+        if grant == "authorization_code":
+            await logged_in(options, [])
+        async with Runtime.open(**options) as rt:
+            long = asyncio.create_task(rt.call("far.echo", {"is_long": True}))
+            await guarded.has_long_call.wait()
+            other = await rt.call("far.echo", {})
+            is_open = not long.done()
+            guarded.may_end.set()
+            assert (await long).text == "hello"
+    assert other.text == "hello"
+    assert is_open
 
 
 async def test_headers_of_the_settings_go_to_the_server_and_not_to_its_authorization_server(serve_app):
@@ -164,6 +201,12 @@ async def test_headers_of_the_settings_go_to_the_server_and_not_to_its_authoriza
     assert result.text == "hello"
     assert {each.get("x-api-key") for each in guarded.seen} == {"k1"}
     assert [each.get("x-api-key") for each in login.seen] == [None]
+
+
+@pytest.mark.parametrize("settings", [{"oauth": {"client": "me"}}, {"oauth": "me"}, {"timeout_s": "60"}])
+def test_settings_of_a_program_are_checked_as_those_of_a_table(settings):
+    with pytest.raises(ConfigError, match=f"the source 'far' is invalid: {next(iter(settings))} must be"):
+        McpServer("far", url="https://mcp.example/mcp", **settings)
 
 
 async def test_a_login_needs_settings():

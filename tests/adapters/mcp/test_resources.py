@@ -25,6 +25,16 @@ async def test_resources_and_prompts_are_read_by_tools(open_server):
     assert prompt.text == "Greet Ada."
 
 
+@pytest.mark.parametrize(("options", "count"), [((), 5), (("empty=1",), 0)])
+async def test_models_are_shown_the_tools_only_of_a_server_that_has_resources_or_prompts(open_server, options, count):
+    async with open_server(*options) as rt:
+        shown = {each.name for each in rt.surfaces.offered(await rt.surface())}
+        read = await rt.call("fx.read_resource", {"uri": "memo://one"})
+    reading = {"list_resources", "list_resource_templates", "read_resource", "list_prompts", "get_prompt"}
+    assert len(shown & reading) == count
+    assert read.text == "the memo"
+
+
 async def test_programs_read_them_as_the_server_sent_them(open_server):
     async with open_server() as rt:
         source = rt.sources.get("fx")

@@ -59,6 +59,6 @@ async def test_a_tool_that_a_server_lists_twice_has_its_first_definition_and_the
     (tmp_path / "more.json").write_text(json.dumps([second]))
     async with open_server(f"definitions={tmp_path / 'more.json'}") as rt:
         (status,) = await rt.sources.status()
-        (echo,) = [each for each in rt.offered(await rt.surface()) if each.name == "echo"]
+        (echo,) = [each for each in rt.surfaces.offered(await rt.surface()) if each.name == "echo"]
     assert status.fault == "the tool 'echo' is listed twice; its first definition is used"
     assert echo.description == "Return the text."

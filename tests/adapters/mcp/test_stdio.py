@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from agenttool.adapters.mcp.processes import ServerLog
+from agenttool.adapters.mcp.session import FAULT, TOO_LARGE
 from agenttool.adapters.mcp.stdio import PipeReader
 
 
@@ -19,4 +20,4 @@ async def test_the_request_of_a_long_response_fails_wherever_the_first_piece_end
         asyncio.get_running_loop().call_soon(stream.feed_data, long[begin : begin + 9_000])
     async with asyncio.timeout(30):
         refused = (await reader.receive()).message
-    assert (refused.id, refused.error.data) == (7, {"agenttool.fault": "too_large"})
+    assert (refused.id, refused.error.data) == (7, {FAULT: TOO_LARGE})

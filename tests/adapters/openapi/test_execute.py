@@ -85,72 +85,55 @@ async def test_the_first_page_without_a_link_ends_a_list_whose_pages_have_links(
 
 
 @pytest.mark.parametrize(
-    ("parameter", "pages"),
+    "pages",
     [
-        ("cursor", [{"items": [1], "next_cursor": "b"}, {"items": [2], "next_cursor": ""}]),
-        ("cursor", [{"items": [1], "response_metadata": {"next_cursor": "b"}}, {"items": [2]}]),
-        ("starting_after", [{"data": [{"id": "b"}], "has_more": True}, {"data": [{"id": "c"}], "has_more": False}]),
-        ("page", [{"items": [1], "total_pages": 2}, {"items": [2], "total_pages": 2}]),
-        ("offset", [{"items": [1], "next": "/list?offset=1"}, {"items": [2], "next": None}]),
-        ("page", [[1], [2], []]),
-        ("cursor", [{"items": [1], "next_cursor": 7}, {"items": [2], "next_cursor": 0}]),
-        ("page", [{"items": [1], "next_page": 2}, {"items": [2], "next_page": None}]),
-        ("offset", [{"items": [1, 2], "total": 3}, {"items": [3], "total": 3}]),
-        ("page", [{"items": [1, 2], "total": 3}, {"items": [3], "total": 3}]),
-        ("offset", [[1, 2], [3], []]),
-        ("page", [{"items": [1], "has_more": True, "warnings": []}, {"items": [2], "has_more": False}]),
-        ("page", [{"people": [1, 2], "total_pages": 2, "flags": [0]}, {"people": [3], "total_pages": 2, "flags": [0]}]),
-        ("continue", [{"metadata": {"continue": "b"}, "items": [1]}, {"metadata": {"continue": ""}, "items": [2]}]),
-        ("NextToken", [{"Things": [1], "NextToken": "b"}, {"Things": [2]}]),
-        ("page", [{"items": [1], "next_page": 2}, {"items": [2], "next_page": -1}]),
-        ("cursor", [{"list": [1], "result_info": {"cursors": {"after": "b"}}}, {"list": [2], "result_info": {}}]),
-        ("after", [{"data": [1], "paging": {"after": "b", "next": "/list?after=b"}}, {"data": [2], "after": "c"}]),
-        ("cursor", [{"items": [1], "next_cursor": "b"}, {"items": [], "next_cursor": "c"}, {"items": [2]}]),
-        ("offset", [{"Items": [1, 2], "Tags": [1, 2, 3], "Total": 3}, {"Items": [3], "Tags": [1, 2, 3], "Total": 3}]),
-        ("after", [{"results": [1], "paging": {"next": {"after": "b"}}}, {"results": [2]}]),
-        ("offset", [{"data": [1], "next_page": {"offset": "b", "uri": "/list?offset=b"}}, {"data": [2]}]),
-        ("offset", [{"items": [1], "next": "list?offset=1"}, {"items": [2], "next": None}]),
-        ("start", [{"values": [1], "isLastPage": False, "nextPageStart": 7}, {"values": [2], "isLastPage": True}]),
-        ("startAt", [{"issues": [1, 2], "startAt": 0, "total": 3}, {"issues": [3], "startAt": 2, "total": 3}]),
-        (
-            "cursor",
-            [{"entries": [1], "cursor": "b", "has_more": True}, {"entries": [2], "cursor": "c", "has_more": False}],
-        ),
-        (
-            "after",
-            [
-                {"nodes": [1], "pageInfo": {"hasNextPage": True, "endCursor": "b"}},
-                {"nodes": [2], "pageInfo": {"hasNextPage": False, "endCursor": "c"}},
-            ],
-        ),
+        [{"items": [1], "next": "/list?offset=1"}, {"items": [2], "next": None}],
+        [{"items": [1], "next": "list?offset=1"}, {"items": [2], "next": None}],
+        [{"value": [1], "@odata.nextLink": "/list?offset=1"}, {"value": [2]}],
+        [{"data": [1], "links": {"next": {"href": "/list?offset=b"}}}, {"data": [2], "links": {}}],
+        [{"data": [1], "next_page": {"offset": "b", "uri": "/list?offset=b"}}, {"data": [2]}],
     ],
 )
-async def test_pages_are_followed_by_cursor_number_and_url(open_service, service, parameter, pages):
+async def test_pages_are_followed_by_a_url_in_the_body(open_service, service, pages):
     service.answers["/list"] = [*pages]
-    async with open_service(listing(parameter)) as rt:
+    async with open_service(listing("offset")) as rt:
         result = await rt.call("probe.list", {"pages": 9})
-    lists = [
-        next(x for x in each.values() if isinstance(x, list)) if isinstance(each, dict) else each for each in pages
-    ]
-    value = result.value
-    found = next(each for each in value.values() if isinstance(each, list)) if isinstance(value, dict) else value
-    assert found == [item for each in lists for item in each]
+    assert next(each for each in result.value.values() if isinstance(each, list)) == [1, 2]
+    assert len(service.requests) == len(pages)
+    assert "Note" not in result.text
+
+
+@pytest.mark.parametrize(
+    ("paging", "pages"),
+    [
+        (("cursor", "next_cursor"), [{"items": [1], "next_cursor": "b"}, {"items": [2], "next_cursor": ""}]),
+        (("cursor", "meta.next"), [{"items": [1], "meta": {"next": "b"}}, {"items": [2]}]),
+        (("page", "next_page"), [{"items": [1], "next_page": 2}, {"items": [2], "next_page": None}]),
+        (("NextToken", "NextToken"), [{"Things": [1], "NextToken": "b"}, {"Things": [2], "NextToken": "b"}]),
+        (("anything", "more"), [{"items": [1], "more": "b c&d"}, {"items": [], "more": "e"}, {"items": [2]}]),
+    ],
+)
+async def test_pages_are_followed_by_the_member_that_the_settings_name(open_service, service, paging, pages):
+    service.answers["/list"] = [*pages]
+    parameter, member = paging
+    async with open_service(listing(parameter), paging={"parameter": parameter, "member": member}) as rt:
+        result = await rt.call("probe.list", {"pages": 9})
+    assert next(each for each in result.value.values() if isinstance(each, list)) == [1, 2]
     assert len(service.requests) == len(pages)
     assert "Note" not in result.text
 
 
 async def test_the_items_of_pages_are_joined_where_they_are(open_service, service):
-    def page(request):
-        number = int(request["path"].rpartition("page=")[2]) if "page=" in request["path"] else 1
-        return {"user": {"roles": ["x"]}, "data": {"list": [number] * 2, "total": 6, "page": number}}
+    def page(number):
+        links = {"next": f"/list?page={number + 1}" if number < 3 else None}
+        return {"user": {"roles": ["x"]}, "data": {"list": [number] * 2, "total": 6}, "links": links}
 
-    service.answers["/list"] = page
+    service.answers["/list"] = [page(1), page(2), page(3), {"data": {"name": "no list"}}]
     async with open_service(listing("page")) as rt:
         all_pages = await rt.call("probe.list", {"pages": 9})
-        service.answers["/list"] = {"data": {"name": "no list"}}
         no_list = await rt.call("probe.list", {"pages": 9})
-    items = {"list": [1, 1, 2, 2, 3, 3], "total": 6, "page": 3}
-    assert all_pages.value == {"user": {"roles": ["x"]}, "data": items}
+    items = {"list": [1, 1, 2, 2, 3, 3], "total": 6}
+    assert all_pages.value == {"user": {"roles": ["x"]}, "data": items, "links": {"next": None}}
     assert "Note" not in all_pages.text
     assert no_list.value == {"data": {"name": "no list"}}
 
@@ -172,48 +155,6 @@ async def test_next_pages_and_polled_work_have_the_query_of_the_settings(open_se
     assert [each.value for each in results] == [[1, 2], [2]]
 
 
-@pytest.mark.parametrize(
-    "schema", [{"type": "integer", "default": 0}, {"type": "integer", "minimum": 0}, {"type": "integer"}]
-)
-async def test_pages_that_are_counted_from_zero_are_complete(open_service, service, schema):
-    def page(request):
-        number = int(request["path"].rpartition("page=")[2]) if "page=" in request["path"] else 0
-        return {"content": [number], "totalPages": 3, "number": number, "last": number == 2}
-
-    service.answers["/list"] = page
-    found = listing("size")
-    found["paths"]["/list"]["get"]["parameters"].append({"name": "page", "in": "query", "schema": schema})
-    async with open_service(found) as rt:
-        results = [await rt.call("probe.list", {"pages": 5}), await rt.call("probe.list", {"pages": 5, "page": 0})]
-    assert [each.value["content"] for each in results] == [[0, 1, 2]] * 2
-    assert not [each for each in results if "Note" in each.text]
-    assert len(service.requests) == 6
-
-
-@pytest.mark.parametrize("first", [0, 1])
-@pytest.mark.parametrize("total", [{}, {"total": 5}, {"total_pages": 3}, {"has_more": True}])
-async def test_pages_are_complete_if_nothing_says_whether_they_count_from_zero(open_service, service, first, total):
-    def page(request):
-        number = int(request["path"].rpartition("page=")[2]) if "page=" in request["path"] else first
-        items = [[1, 2], [3, 4], [5], []][number - first]
-        more = {"has_more": number - first < 2} if "has_more" in total else total
-        return {"items": items, **more} if total else items
-
-    service.answers["/list"] = page
-    async with open_service(listing("page")) as rt:
-        result = await rt.call("probe.list", {"pages": 9})
-    assert (result.value["items"] if total else result.value) == [1, 2, 3, 4, 5]
-    assert "Note" not in result.text
-
-
-async def test_an_empty_page_does_not_end_a_list_whose_total_says_that_there_are_more(open_service, service):
-    pages = [{"items": items, "total_pages": 3, "page": 1} for items in ([1], [], [2])]
-    service.answers["/list"] = pages
-    async with open_service(listing("page")) as rt:
-        result = await rt.call("probe.list", {"pages": 9})
-    assert result.value["items"] == [1, 2]
-
-
 @pytest.mark.parametrize("items", [["x" * 900_000], [0] * 45_000])
 async def test_pages_end_before_their_result_is_too_large(open_service, service, items):
     def page(request):
@@ -226,30 +167,30 @@ async def test_pages_end_before_their_result_is_too_large(open_service, service,
     assert "page 3 would make the result too large and is left out, so there may be more" in result.text
 
 
+LINKED = (200, {"Link": '</list?page=2>; rel="next"'}, [1])
+
+
 @pytest.mark.parametrize(
-    ("parameter", "answers", "note"),
+    ("answers", "note"),
     [
-        ("page", [{"items": [1], "next": "https://api.other/list?page=2"}], "has another host"),
-        ("page", [(200, {"Link": '<https://api.other/list>; title="<"; rel="next"'}, [1])], "has another host"),
-        ("cursor", [{"items": [1], "has_more": True}], "does not name the next one"),
-        ("cursor", [{"items": [1], "next": {"token": "b"}}], "does not name the next one"),
-        ("cursor", [[1]], "does not say whether this is the last one"),
-        ("page", [{"items": [1]}], "does not say whether this is the last one"),
-        ("page", [[1], [1]], "the same page again"),
-        ("page", [[1], {"error": "no more"}], "page 2 is not a list"),
-        ("offset", [{"items": [1], "total": 2}, {"items": [], "total": 2}], "does not name the next one"),
-        ("page", [[1], (404, {}, {})], "page 2 is missing, so there may be more: 'probe' answered 404"),
+        ([{"items": [1], "next": "https://api.other/list?page=2"}], "has another host"),
+        ([(200, {"Link": '<https://api.other/list>; title="<"; rel="next"'}, [1])], "has another host"),
+        ([{"items": [1], "next": {"token": "b"}}], "has no link to the next one"),
+        ([[1]], "has no link to the next one"),
+        ([{"items": [1]}], "has no link to the next one"),
+        ([LINKED, [1]], "the same page again"),
+        ([LINKED, {"error": "no more"}], "page 2 is not a list"),
+        ([LINKED, (404, {}, {})], "page 2 is missing, so there may be more: 'probe' answered 404"),
         (
-            "page",
-            [[1], (429, {"Retry-After": "1000"}, {})],
+            [LINKED, (429, {"Retry-After": "1000"}, {})],
             "page 2 is missing, so there may be more: 'probe' answered 429",
         ),
-        ("page", [[1], (200, {"Content-Type": "application/json"}, b"{")], "page 2 is not JSON"),
+        ([LINKED, (200, {"Content-Type": "application/json"}, b"{")], "page 2 is not JSON"),
     ],
 )
-async def test_pages_that_cannot_be_fetched_are_reported(open_service, service, parameter, answers, note):
+async def test_pages_that_cannot_be_fetched_are_reported(open_service, service, answers, note):
     service.answers["/list"] = [*answers]
-    async with open_service(listing(parameter)) as rt:
+    async with open_service(listing("page")) as rt:
         result = await rt.call("probe.list", {"pages": 5})
     value = result.structured_content
     assert (value["items"] if isinstance(value, dict) else value) == [1]
@@ -258,7 +199,8 @@ async def test_pages_that_cannot_be_fetched_are_reported(open_service, service, 
 
 async def test_cursors_that_lead_in_a_circle_double_no_items(open_service, service):
     service.answers["/list"] = [{"items": [each], "next_cursor": each} for each in ("b", "c", "b")]
-    async with open_service(listing("cursor")) as rt:
+    paging = {"parameter": "cursor", "member": "next_cursor"}
+    async with open_service(listing("cursor"), paging=paging) as rt:
         result = await rt.call("probe.list", {"pages": 9})
     assert result.structured_content["items"] == ["b", "c"]
     assert "the same page again" in result.text
@@ -266,12 +208,12 @@ async def test_cursors_that_lead_in_a_circle_double_no_items(open_service, servi
 
 async def test_the_lists_of_all_pages_are_joined(open_service, service):
     service.answers["/list"] = [
-        {"warnings": [], "fields": ["id"], "items": [1], "total_pages": 2},
-        {"warnings": ["slow"], "fields": ["id"], "items": [2], "total_pages": 2},
+        {"warnings": [], "fields": ["id"], "items": [1, 1], "next": "/list?page=2"},
+        {"warnings": ["slow"], "fields": ["id"], "items": [2], "next": ""},
     ]
     async with open_service(listing("page")) as rt:
         result = await rt.call("probe.list", {"pages": 2})
-    assert result.value == {"warnings": ["slow"], "fields": ["id"], "items": [1, 2], "total_pages": 2}
+    assert result.value == {"warnings": ["slow"], "fields": ["id"], "items": [1, 1, 2], "next": ""}
 
 
 @pytest.mark.parametrize(
@@ -360,7 +302,7 @@ async def test_a_request_that_was_answered_is_not_reported_as_unsent_or_sent_aga
         result = await rt.call("probe.write", {})
     assert [each["method"] for each in service.requests if each["path"] == "/x"] == ["POST"]
     assert "nothing was sent" not in result.error.message
-    assert "after a redirect, no connection; it may have acted" in result.error.message
+    assert "after a redirect, the connection failed: ConnectionRefusedError; it may have acted" in result.error.message
     assert result.error.retry.safe is False
 
 
@@ -372,7 +314,7 @@ async def test_a_redirect_to_an_internal_address_is_refused(open_service, servic
     assert "public address" in result.error.message
 
 
-async def test_error_bodies_tell_the_caller_what_to_change(open_service, service):
+async def test_error_bodies_name_what_the_caller_can_change(open_service, service):
     bodies = {
         "/problem": (422, {"Content-Type": "application/problem+json"}, b'{"title":"Bad","detail":"name is too long"}'),
         "/fastapi": (422, {}, {"detail": [{"loc": ["body", "age"], "msg": "must be a number"}]}),
@@ -455,7 +397,7 @@ async def test_a_response_is_checked_by_the_media_range_that_it_matches(open_ser
 async def test_pages_that_violate_their_schema_are_reported(open_service, service):
     schema = {"type": "array", "items": {"type": "integer"}}
     found = listing("page", responses={"200": {"content": {"application/json": {"schema": schema}}}})
-    service.answers["/list"] = [[1], ["two"], []]
+    service.answers["/list"] = [LINKED, ["two"]]
     async with open_service(found) as rt:
         result = await rt.call("probe.list", {"pages": 3})
     assert result.structured_content == [1, "two"]

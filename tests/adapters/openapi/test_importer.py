@@ -7,7 +7,7 @@ import yaml
 from openapi_documents import document, operation
 
 from agenttool.adapters.openapi.document import DocumentError
-from agenttool.adapters.openapi.importer import difference, import_document
+from agenttool.adapters.openapi.importer import describe_changes, import_document
 from agenttool.adapters.openapi.settings import read_service
 
 
@@ -20,7 +20,7 @@ def imported(found, external=None, **settings):
 
 def schema_of(found, **settings):
     [tool] = imported(found, **settings).tools
-    return tool.schema
+    return tool.input.schema
 
 
 def test_one_bad_operation_is_reported_with_its_pointer_and_the_others_load():
@@ -52,7 +52,7 @@ def test_a_component_that_cannot_be_read_costs_only_the_operations_that_need_it(
     shared = {"good": {"name": "q", "in": "query", "description": "Use `*` for **all**.", "schema": {}}}
     text = json.dumps(document(paths, **{"x-shared": shared, "components": {"parameters": {"bad": "BAD"}}}))
     found = imported(text.encode().replace(b"BAD", b"\xff"))
-    assert [each.schema["properties"] for each in found.tools] == [{"q": {"description": "Use * for all."}}]
+    assert [each.input.schema["properties"] for each in found.tools] == [{"q": {"description": "Use * for all."}}]
     [(pointer, reason, effect)] = found.skipped
     assert effect == "operation skipped"
     assert pointer == "/paths/~1bad/get/parameters/0"
@@ -239,7 +239,7 @@ def test_members_of_a_form_that_is_composed_in_many_levels_are_arguments():
     media = {"multipart/form-data": {"schema": {"$ref": "#/components/schemas/L0"}}}
     paths = {"/a": {"post": operation(body={"required": True, "content": media})}}
     [tool] = imported(document(paths, components={"schemas": schemas})).tools
-    assert sorted(tool.schema["properties"]) == [f"m{number}" for number in range(9)]
+    assert sorted(tool.input.schema["properties"]) == [f"m{number}" for number in range(9)]
 
 
 def test_words_beside_a_reference_count_since_openapi_3_1():
@@ -356,7 +356,7 @@ def test_swagger_2_is_converted():
         ("page", "form", True),
         ("t", "form", True),
     ]
-    assert by_method["PUT"].schema["properties"]["name"] == {"type": ["string", "null"]}
+    assert by_method["PUT"].input.schema["properties"]["name"] == {"type": ["string", "null"]}
     assert by_method["POST"].operation.body.content_type == "multipart/form-data"
     assert [each.pointer for each in result.skipped] == ["/paths/~1pets~1{ids}/delete"]
 
@@ -387,7 +387,7 @@ def test_swagger_2_may_take_parameters_from_another_document():
     parts = {"limit": {"name": "limit", "in": "query", "type": "integer"}}
     found = {"swagger": "2.0", "paths": {"/a": {"get": operation({"$ref": "parts.json#/limit"})}}}
     [tool] = imported(found, external={"parts.json": parts}).tools
-    assert tool.schema["properties"] == {"limit": {"type": "integer"}}
+    assert tool.input.schema["properties"] == {"limit": {"type": "integer"}}
 
 
 def test_openapi_3_2_methods_are_imported():
@@ -429,22 +429,5 @@ def test_a_document_of_another_kind_is_refused():
 
 def test_the_difference_of_two_imports_names_operations():
     before = {"GET /a": "1", "GET /b": "1", "GET /c": "1"}
-    found = difference(before, {"GET /a": "1", "GET /b": "2", "GET /d": "1"})
-    assert str(found) == "1 added (GET /d); 1 removed (GET /c); 1 changed (GET /b)"
-
-
-REPEATED = (
-    '{"openapi": "3.0.3", "servers": [{"url": "https://a.example"}], "info": {"title": "a\\u00e4"}, "paths": {'
-    '"/a": {"get": {"operationId": "lost"}, "parameters": [], "get": {"operationId": "a"}},'
-    '"/b": {"get": {"operationId": "lost too"}}, "/b": {"put": {"operationId": "b"}}, "x-note": "text"}}'
-)
-
-
-@pytest.mark.parametrize(
-    "text", [REPEATED, REPEATED.replace("{", "{ ").replace(', "x-note": "text"', ""), "# yaml\n" + REPEATED]
-)
-def test_operations_that_are_written_twice_are_reported(text):
-    found = import_document(read_service("probe", {"document": "a.json"}), text.encode(), "a.json")
-    assert [each.name for each in found.tools] == ["a", "b"]
-    assert [each.pointer for each in found.skipped] == ["/paths/~1a/get", "/paths/~1b"]
-    assert "it is written twice, and the last one is used" in found.skipped[0].reason
+    found = describe_changes(before, {"GET /a": "1", "GET /b": "2", "GET /d": "1"})
+    assert found == "1 added (GET /d); 1 removed (GET /c); 1 changed (GET /b)"

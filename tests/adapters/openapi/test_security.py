@@ -3,10 +3,13 @@
 import asyncio
 import base64
 import json
+import threading
 from urllib.parse import parse_qs
 
+import pytest
 from openapi_documents import document, operation
 
+from agenttool import OAuthGrant, OpenApiService, Runtime
 from agenttool.adapters.openapi import execute
 
 SCHEMES = {
@@ -17,6 +20,7 @@ SCHEMES = {
     "bearer": {"type": "http", "scheme": "bearer"},
     "oauth": {"type": "oauth2", "flows": {"clientCredentials": {"tokenUrl": "TOKEN", "scopes": {"read": ""}}}},
 }
+BOUND_S = 60
 SECRETS = {"one": "secret-one-1", "two": "ada:secret-two", "three": "secret-three"}
 SECURITY = {
     "key": "${credentials.one}",
@@ -117,6 +121,23 @@ async def test_client_credentials_are_exchanged_once_and_again_when_a_token_is_r
     assert base64.b64decode(forms[0]["headers"]["authorization"].removeprefix("Basic ")) == b"me:secret-one-1"
 
 
+@pytest.mark.parametrize("made", [OAuthGrant, dict])
+async def test_a_program_gives_an_oauth_table_as_an_object_or_a_dictionary(service, tmp_path, made):
+    service.answers["/token"] = lambda _: {"access_token": "first-token", "expires_in": 3600}
+    (tmp_path / "probe.json").write_text(json.dumps(secured([{"oauth": ["read"]}])))
+    grant = {"client_id": "me", "client_secret": "${credentials.one}", "token_url": f"{service.url}/token"}
+    source = OpenApiService(
+        "probe",
+        document=str(tmp_path / "probe.json"),
+        server=service.url,
+        security={"oauth": made(**grant)},
+        tools={"get0": {"read_only": True, "name": "read"}},
+    )
+    async with Runtime.open(sources=[source], approve=lambda _: True, credentials=SECRETS) as rt:
+        assert (await rt.call("probe.read", {})).ok
+    assert service.last["headers"]["authorization"] == "Bearer first-token"
+
+
 async def test_a_token_that_expires_during_a_call_is_fetched_again(open_service, service, monkeypatch):
     monkeypatch.setattr(execute, "FIRST_DELAY_S", 0.001)
     names, accepted = iter("abcdefgh"), []
@@ -138,7 +159,7 @@ async def test_a_token_that_expires_during_a_call_is_fetched_again(open_service,
         "/0": once(lambda _: (202, {"Location": "/job"}, {})),
         "/job": once(lambda request: {"done": request["headers"]["authorization"]}),
         "/1": once(
-            lambda request: {"items": [request["path"]], "next_cursor": None if "cursor" in request["path"] else "b"}
+            lambda request: {"items": [request["path"]], "next": None if "cursor" in request["path"] else "/1?cursor=b"}
         ),
     }
     found = secured([{"oauth": []}], [{"oauth": []}])
@@ -207,6 +228,33 @@ async def test_parallel_calls_use_a_refresh_token_once(open_service, service):
         results = await asyncio.gather(*(rt.call(f"probe.get{number % 2}", {}) for number in range(6)))
     assert all(each.ok for each in results)
     assert len(valid) == 3  # one for each scope
+
+
+async def test_a_call_that_waits_for_its_token_delays_no_other_call(open_service, service):
+    is_asked, may_answer = threading.Event(), threading.Event()
+
+    def grant_late(_):
+        is_asked.set()
+        may_answer.wait(BOUND_S)
+        return {"access_token": "late-token", "expires_in": 3600}
+
+    service.answers["/token"] = grant_late
+    grant = {"client_id": "me", "client_secret": "${credentials.one}", "token_url": f"{service.url}/token"}
+    found = secured([{"oauth": ["read"]}], [])
+    async with (
+        open_service(found, security={"oauth": grant}, credentials=SECRETS, timeout_s=BOUND_S) as rt,
+        asyncio.timeout(BOUND_S),
+    ):
+        first = [asyncio.create_task(rt.call("probe.get0", {})) for _ in range(2)]
+        await asyncio.to_thread(is_asked.wait, BOUND_S)
+        other = await rt.call("probe.get1", {})
+        still_open = [not each.done() for each in first]
+        may_answer.set()
+        results = await asyncio.gather(*first)
+    assert other.ok
+    assert still_open == [True, True]
+    assert all(each.ok for each in results)
+    assert [each["path"] for each in service.requests].count("/token") == 1
 
 
 async def test_a_refresh_token_and_openid_connect_find_their_endpoint(open_service, service):

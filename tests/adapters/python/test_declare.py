@@ -1,6 +1,11 @@
+import asyncio
+import io
+import json
+import os
 import sys
 import traceback
 import typing
+from pathlib import Path
 
 import pytest
 
@@ -149,3 +154,136 @@ def test_a_printed_tool_is_its_name():
 
     made = make_tool("refund", {}, stock)
     assert (repr(stock), str([made])) == ("<tool shop.stock>", "[<tool local.refund>]")
+
+
+LIMIT = 3
+SEEN = []
+
+
+def numbered(each):
+    return {"number": each, "text": f"{each:03}"}
+
+
+async def relay(number: int, context: Context) -> str:
+    return (await context.call("pay", {"number": number})).status
+
+
+async def relay_many(numbers: list[int], context: Context, note: str = "") -> str:
+    paid = await asyncio.gather(*(context.call("pay", numbered(each)) for each in numbers[:LIMIT]))
+    if any(each.error is not None for each in paid):
+        raise ValueError(note)
+    context.progress("paid")
+    return json.dumps([each.text for each in paid])
+
+
+def relay_from_a_thread(number: int, context: Context) -> str:
+    return context.call_and_wait("pay", {"number": number}).status
+
+
+async def opens_a_file(number: int, context: Context) -> str:
+    open(str(number), "w").close()  # noqa: ASYNC230, PTH123 -- an effect
+    return await relay(number, context)
+
+
+async def uses_a_module(number: int, context: Context) -> str:
+    os.remove(str(number))  # noqa: PTH107 -- an effect
+    return await relay(number, context)
+
+
+async def imports_a_module(number: int, context: Context) -> str:
+    import shutil  # noqa: PLC0415 -- a way to effects
+
+    return await relay(shutil.rmtree and number, context)
+
+
+async def calls_a_function_with_an_effect(number: int, context: Context) -> str:
+    return await opens_a_file(number, context)
+
+
+async def uses_an_object(number: int, context: Context) -> str:
+    SEEN.append(number)
+    return await relay(number, context)
+
+
+def append(number, file=SEEN):
+    file.append(number)
+
+
+async def uses_an_object_by_a_default(number: int, context: Context) -> str:
+    append(number)
+    return await relay(number, context)
+
+
+async def reads_a_private_attribute(number: int, context: Context) -> str:
+    return str(context._job) + await relay(number, context)
+
+
+async def changes_the_shared_context(number: int, context: Context) -> str:
+    context.change_shared({"number": number})
+    return await relay(number, context)
+
+
+async def depends_on_the_order_of_a_set(names: list[str], context: Context) -> str:
+    return await relay(len(list(set(names))[0]), context)  # noqa: RUF015 -- by a list
+
+
+async def depends_on_the_order_of_a_built_set(names: list[str], context: Context) -> str:
+    return await relay([len(each) for each in {*names}][0], context)  # noqa: RUF015 -- by a list
+
+
+async def depends_on_the_order_of_a_constant_set(number: int, context: Context) -> str:
+    for each in {"a", "bb", "ccc"}:  # noqa: PLC0208 -- a set
+        await relay(number + len(each), context)
+    return ""
+
+
+async def depends_on_the_order_of_keys(one: dict[str, int], other: dict[str, int], context: Context) -> str:
+    return "".join([await relay(one[each], context) for each in one.keys() & other.keys()])
+
+
+async def gets_a_converted_argument(path: Path, context: Context) -> str:
+    path.unlink()  # noqa: ASYNC240 -- an effect
+    return await relay(1, context)
+
+
+async def makes_no_nested_call(number: int, context: Context) -> str:
+    return f"{number}"
+
+
+def with_a_closure():
+    async def has_a_closure(number: int, context: Context) -> str:
+        file.write("x")
+        return await relay(number, context)
+
+    file = io.StringIO()
+    return has_a_closure
+
+
+@pytest.mark.parametrize("function", [relay, relay_many, relay_from_a_thread])
+def test_a_function_that_acts_only_by_nested_calls_can_be_resumed(function):
+    profile = tool(function).declared.execution_profile
+    assert (profile.supports_resume, profile.supports_retries) == (True, False)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        opens_a_file,
+        uses_a_module,
+        imports_a_module,
+        calls_a_function_with_an_effect,
+        uses_an_object,
+        uses_an_object_by_a_default,
+        reads_a_private_attribute,
+        changes_the_shared_context,
+        depends_on_the_order_of_a_set,
+        depends_on_the_order_of_a_built_set,
+        depends_on_the_order_of_a_constant_set,
+        depends_on_the_order_of_keys,
+        gets_a_converted_argument,
+        makes_no_nested_call,
+        with_a_closure(),
+    ],
+)
+def test_a_function_whose_own_code_may_act_cannot_be_resumed(function):
+    assert tool(function).declared.execution_profile.supports_resume is False

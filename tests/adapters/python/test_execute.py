@@ -27,10 +27,10 @@ async def history(rt):
             return
 
 
-async def test_a_plain_function_runs_in_a_thread_and_the_loop_goes_on():
+async def test_a_plain_function_runs_in_a_thread_and_the_loop_continues():
     @tool
     def where() -> bool:
-        """Tell whether it runs in the main thread."""
+        """Return whether it runs in the main thread."""
         return threading.current_thread() is threading.main_thread()
 
     result, _ = await run(where, {})
@@ -58,7 +58,7 @@ async def test_arguments_arrive_as_the_types_the_author_asked_for():
 
 
 @pytest.mark.parametrize("is_async", [True, False])
-async def test_a_generator_tells_progress_and_its_parts_are_the_result(is_async):
+async def test_a_generator_reports_progress_and_its_parts_are_the_result(is_async):
     if is_async:
 
         @tool

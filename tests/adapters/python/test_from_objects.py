@@ -62,6 +62,27 @@ async def test_the_methods_of_an_object_are_tools_of_one_namespace():
         tools_from(7)
 
 
+class Counter:
+    def hidden(self) -> int:
+        return 1
+
+    def shown(self) -> int:
+        """Count."""
+        return 2
+
+    @staticmethod
+    def fixed() -> int:
+        """Return the fixed count."""
+        return 3
+
+
+async def test_methods_without_a_docstring_are_left_out_with_a_warning(caplog):
+    tools = tools_from(Counter(), read_only=True)
+    assert [(await call(tools, name, {})).value for name in ("shown", "fixed")] == [2, 3]
+    (record,) = caplog.records
+    assert "left out methods of Counter without a docstring: hidden; add one" in record.getMessage()
+
+
 async def test_a_tool_of_langchain_is_recognized_by_its_attributes():
     async def ainvoke(arguments):
         return f"greeted {arguments['name']}"

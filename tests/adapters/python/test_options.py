@@ -30,11 +30,11 @@ def test_a_field_that_there_is_may_be_sensitive(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
-    [("pasword", "did you mean 'password'"), ("/logn/password", "has no field"), ("zzz", "use login, note")],
+    ("name", "message"),
+    [("pasword", "did you mean 'password'"), ("/logn/password", "has no field"), ("zzz", "use one of login, note")],
 )
-def test_a_name_that_would_hide_nothing_is_refused(name, told):
-    with pytest.raises(ConfigError, match=told):
+def test_a_name_that_would_hide_nothing_is_refused(name, message):
+    with pytest.raises(ConfigError, match=message):
         tool(sensitive=[name])(enter)
 
 

@@ -33,15 +33,15 @@ async def test_a_function_is_asked_wherever_it_runs():
 
 
 async def test_a_function_that_blocks_is_left_behind_at_its_deadline():
-    let_go = threading.Event()
+    released = threading.Event()
 
     def block(question):
-        let_go.wait(60)
+        released.wait(60)
 
     try:
         result = await result_with(block, timeout_s=0.01)
     finally:
-        let_go.set()
+        released.set()
     assert result.error.error_class == "hook_failed"
     assert "no answer within 0.01 s" in result.error.message
 

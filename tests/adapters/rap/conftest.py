@@ -5,12 +5,13 @@ import json
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
+from starting import begin
 
 from agenttool import Runtime
 from agenttool.adapters.rap import execute
-from agenttool.adapters.rap.http_client import HttpClient
 from agenttool.adapters.rap.settings import RapServer
-from agenttool.adapters.ssrf import SsrfPolicy
+from agenttool.http.client import HttpClient
+from agenttool.http.ssrf import SsrfPolicy
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, RuleSource
 
@@ -46,9 +47,10 @@ class ToolServer:
         self.statuses = {}
         self.reply_headers = ()
         self.on_invoke = None
+        self.acknowledgement = {}
         self.url = ""
         self.arrived = asyncio.Event()
-        self.courier = HttpClient(SsrfPolicy.parse(HERE))
+        self.http_client = HttpClient(SsrfPolicy.parse(HERE))
 
     async def __call__(self, scope, receive, send):
         body = b""
@@ -66,6 +68,8 @@ class ToolServer:
             reply = json.dumps({"endpoint": f"{self.url}/invoke", **self.manifest}).encode()
         elif path == "/invoke" and status == 200:
             self.invocations.append(json.loads(body))
+            if self.acknowledgement:
+                reply = json.dumps({**self.invocations[-1], **self.acknowledgement}).encode()
             self.arrived.set()
             if self.on_invoke is not None:
                 await self.on_invoke(self.invocations[-1])
@@ -104,11 +108,11 @@ class ToolServer:
         return await self.post_bytes(url or invocation["callback_url"], body, headers)
 
     async def post_bytes(self, url, body, headers=None):
-        reply = await self.courier.post(url, body, headers)
+        reply = await self.http_client.post(url, body, headers)
         return reply.status
 
     async def hang_up(self):
-        await self.courier.close()
+        await self.http_client.close()
 
     async def settle(self, invocation, text="done", **members):
         """Post the result of a call."""
@@ -147,7 +151,7 @@ def started():
 
     async def started(rt, server, name="read_probe", **arguments):
         before = len(server.invocations)
-        call = await rt.start(name, arguments or {"bed": 3}, surface=await rt.surface())
+        call = await begin(rt, name, arguments or {"bed": 3}, surface=await rt.surface())
         return call, await server.invoked(before + 1)
 
     return started

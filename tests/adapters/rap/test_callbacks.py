@@ -8,11 +8,14 @@ import logging
 from functools import partial
 
 import pytest
+from starting import begin
 
 from agenttool.adapters.rap import callbacks, listener, source
 from agenttool.adapters.rap.callback_urls import DAY_NS, CallbackUrls
-from agenttool.adapters.rap.http_client import HttpClient
-from agenttool.adapters.ssrf import SsrfPolicy
+from agenttool.http import request_body
+from agenttool.http.client import HttpClient
+from agenttool.http.request_body import UNCOUNTED_BYTES
+from agenttool.http.ssrf import SsrfPolicy
 from agenttool.ports.limits import RateLimit
 from agenttool.records import UNSET
 
@@ -26,7 +29,7 @@ async def test_a_result_settles_its_call(running, tool_server, started):
     async with running(server) as rt:
         call, invocation = await started(rt, server)
         assert await server.settle(invocation, "wet", call_id=None) == 200
-        result = await rt.wait(call.invocation_id)
+        result = await rt.calls.get(call.invocation_id).result()
         assert (result.is_error, result.content[0].text) == (False, "wet")
 
 
@@ -50,7 +53,7 @@ async def test_the_first_result_stands_however_often_one_comes(running, tool_ser
         call, invocation = await started(rt, server)
         statuses = await asyncio.gather(*(server.settle(invocation, f"{n}") for n in range(10)))
         assert set(statuses) == {200}
-        first = await rt.wait(call.invocation_id)
+        first = await rt.calls.get(call.invocation_id).result()
         assert await server.settle(invocation, "another") == 200
         assert await rt.journal.result(call.invocation_id) == first
         ends = [r async for r in rt.journal.export() if type(r).__name__ == "ToolResult"]
@@ -63,7 +66,7 @@ async def test_a_result_after_the_end_is_dropped_and_well_received(running, tool
     async with running(server) as rt:
         call, invocation = await started(rt, server)
         assert await rt.cancel(call.invocation_id)
-        ended = await rt.wait(call.invocation_id)
+        ended = await rt.calls.get(call.invocation_id).result()
         assert await server.settle(invocation, "late") == 200
         assert await rt.journal.result(call.invocation_id) == ended
 
@@ -75,7 +78,7 @@ async def test_what_is_for_another_thread_or_call_is_dropped_and_logged(running,
     async with running(server) as rt:
         _, one = await started(rt, server)
         surface = await rt.surface()
-        other_call = await rt.in_thread("other").start("read_probe", {"bed": 2}, surface=surface)
+        other_call = await begin(rt.in_thread("other"), "read_probe", {"bed": 2}, surface=surface)
         other = await server.invoked(2)
         assert await server.settle({**one, "group_id": "other"}) == 404
         assert await server.settle({**one, "group_id": "nobody's"}) == 404
@@ -83,7 +86,7 @@ async def test_what_is_for_another_thread_or_call_is_dropped_and_logged(running,
         assert await server.settle({**other, "callback_url": one["callback_url"]}) == 404
         assert len(await rt.deferred.list()) == 2
         assert await server.settle(other) == 200
-        assert await rt.wait(other_call.invocation_id)
+        assert await rt.calls.get(other_call.invocation_id).result()
     assert sum("was dropped" in message for message in caplog.messages) == 4
     assert one["callback_url"].rpartition("/")[2] not in caplog.text
 
@@ -125,7 +128,7 @@ async def test_no_callback_url_and_no_authorization_page_is_logged(running, tool
         assert await server.post(invocation, "oauth", auth_url=f"http://{page}") == 400
         assert await server.post(invocation, "oauth", auth_url=f"https://{page}") == 200
         assert await server.settle(invocation) == 200
-        await rt.wait(call.invocation_id)
+        await rt.calls.get(call.invocation_id).result()
         assert await server.post(invocation, "oauth", auth_url=f"https://{page}") == 200
         rt.sources.get("rap").callbacks.now_ns = lambda: NOW_NS * 10
         assert await server.settle(invocation) == 410
@@ -190,7 +193,21 @@ async def test_a_malformed_message_is_refused(running, tool_server, started, fau
         assert len(await rt.deferred.list()) == 1
 
 
-@pytest.mark.requirement("RAP-410", "RAP-411")
+@pytest.mark.requirement("RAP-001")
+@pytest.mark.parametrize("encoding", ["utf-16", "latin-1", "utf-8-sig"])
+async def test_a_callback_in_another_encoding_is_refused(running, tool_server, started, encoding):
+    server = tool_server()
+    async with running(server) as rt:
+        _, invocation = await started(rt, server)
+        message = {"type": "tool_result", "group_id": invocation["group_id"], "id": invocation["id"], "text": "größer"}
+        body = json.dumps(message, ensure_ascii=False)
+        assert await server.post_bytes(invocation["callback_url"], body.encode(encoding)) == 400
+        assert await server.post_bytes(invocation["callback_url"], f"{body}{body}".encode()) == 400
+        assert await server.post_bytes(invocation["callback_url"], f"[{body}]".encode()) == 400
+        assert await server.post_bytes(invocation["callback_url"], body.encode()) == 200
+
+
+@pytest.mark.requirement("RAP-001", "RAP-410", "RAP-411")
 async def test_requests_that_are_no_callbacks_are_refused(running, tool_server, started, monkeypatch):
     monkeypatch.setattr(listener, "MAX_BODY_BYTES", 1000)
     server = tool_server()
@@ -200,7 +217,7 @@ async def test_requests_that_are_no_callbacks_are_refused(running, tool_server, 
         for status, kind in ((415, "text/plain"), (415, "application/x-www-form-urlencoded")):
             assert await server.settle(invocation, headers={"Content-Type": kind}) == status
         assert await server.settle(invocation, "x" * 2000) == 413
-        assert (await server.courier.get(url)).status == 405
+        assert (await server.http_client.get(url)).status == 405
         assert await server.settle(invocation, headers={"Content-Type": "application/json; charset=utf-8"}) == 200
 
 
@@ -222,14 +239,14 @@ async def test_callbacks_beyond_the_rate_are_rejected_except_the_result(running,
     async with running(server) as rt:
         call, invocation = await started(rt, server)
         _, other = await started(rt, server)
-        told = {"kind": "view_update", "view_type": "map"}
-        statuses = [await server.post(invocation, **told, content={"at": each}) for each in range(8)]
+        update = {"kind": "view_update", "view_type": "map"}
+        statuses = [await server.post(invocation, **update, content={"at": each}) for each in range(8)]
         assert statuses == [200] * 5 + [503] * 3
         assert await server.post_bytes(invocation["callback_url"], b"{") == 503
         assert [view.content for view in await rt.sources.get("rap").views.of()] == [{"at": 4}]
-        assert await server.post(other, **told, content={"at": "other"}) == 200
+        assert await server.post(other, **update, content={"at": "other"}) == 200
         assert await server.settle(invocation) == 200
-        assert not (await rt.wait(call.invocation_id)).is_error
+        assert not (await rt.calls.get(call.invocation_id).result()).is_error
 
 
 @pytest.mark.requirement("RAP-120", "RAP-121")
@@ -238,7 +255,7 @@ async def test_messages_of_one_thread_are_taken_in_one_at_a_time(running, tool_s
     async with running(server) as rt:
         _, one = await started(rt, server)
         _, two = await started(rt, server)
-        await rt.in_thread("apart").start("read_probe", {"bed": 1}, surface=await rt.surface())
+        await begin(rt.in_thread("apart"), "read_probe", {"bed": 1}, surface=await rt.surface())
         apart = await server.invoked(3)
         inside, most, gate = {}, {}, asyncio.Event()
         take = rt.sources.get("rap").callbacks.__class__._process
@@ -273,7 +290,7 @@ async def test_content_goes_before_text_and_display_changes_neither(running, too
     async with running(server) as rt:
         call, invocation = await started(rt, server)
         assert await server.settle(invocation, "ignored", content=content, display_as=shown) == 200
-        result = await rt.wait(call.invocation_id)
+        result = await rt.calls.get(call.invocation_id).result()
         text, image = result.model_facing_content
         assert (text.text, image.type.value, image.media_type) == ("Leaf photo.", "image", "image/png")
         assert pixel not in json.dumps([item.text for item in result.model_facing_content])
@@ -289,7 +306,7 @@ async def test_people_are_shown_the_text_if_no_segment_can_be_rendered(running, 
     async with running(server) as rt:
         call, invocation = await started(rt, server)
         assert await server.settle(invocation, "wet", display_as=[{"type": "hologram", "content": 1}]) == 200
-        result = await rt.wait(call.invocation_id)
+        result = await rt.calls.get(call.invocation_id).result()
     assert (result.ui_facing_rendering, result.ui_facing_summary) == (UNSET, None)
     assert [item.text for item in result.content] == ["wet"]
 
@@ -301,7 +318,7 @@ async def test_text_that_is_json_may_as_well_be_none(running, tool_server, start
         for text in ('{"bed": 3}', "{ not JSON", ""):
             call, invocation = await started(rt, server)
             await server.settle(invocation, text)
-            result = await rt.wait(call.invocation_id)
+            result = await rt.calls.get(call.invocation_id).result()
             assert not result.is_error
             assert not text or text in result.content[0].text
 
@@ -311,7 +328,7 @@ async def test_an_error_text_is_a_failed_result(running, tool_server, started):
     async with running(server) as rt:
         call, invocation = await started(rt, server)
         await server.settle(invocation, "Error: bed 77 does not exist")
-        result = await rt.wait(call.invocation_id)
+        result = await rt.calls.get(call.invocation_id).result()
         assert (result.is_error, result.error.message) == (True, "bed 77 does not exist")
 
 
@@ -322,7 +339,7 @@ async def test_a_deployment_may_stop_waiting(running, tool_server):
         result = await rt.call("read_probe", {"bed": 1}, surface=await rt.surface())
         assert result.error.error_class.value == "timeout"
         (notice,) = await server.until(lambda: server.posts("/cancel_tool_call"))
-        assert notice == {"thread_id": rt.thread.thread_id, "tool_call_id": result.invocation_id}
+        assert notice == {"thread_id": rt.calls.thread.thread_id, "tool_call_id": result.invocation_id}
         assert await server.settle(server.invocations[0]) == 200
 
 
@@ -337,9 +354,9 @@ async def test_a_call_ends_when_its_callback_url_expires(running, tool_server, m
         assert result.error.error_class.value == "timeout"
         assert "callback URL of this call expired" in result.error.message
         assert await server.settle(server.invocations[0]) == 410
-        left = await rt.start("read_probe", {"bed": 1}, surface=surface)
+        left = await begin(rt, "read_probe", {"bed": 1}, surface=surface)
         assert (await rt.deferred.list())[0].expires_at_ns is not None
-        assert "callback URL of this call expired" in (await rt.wait(left.invocation_id)).error.message
+        assert "callback URL of this call expired" in (await rt.calls.get(left.invocation_id).result()).error.message
 
 
 async def test_a_call_that_was_approved_after_its_callback_url_expired_is_not_sent(running, tool_server, monkeypatch):
@@ -358,10 +375,10 @@ async def test_results_find_their_calls_after_a_restart(running, tool_server, st
         call, invocation = await started(rt, server)
     async with running(server, options=store) as rt:
         token = invocation["callback_url"].rpartition("/")[2]
-        server.courier = HttpClient(SsrfPolicy.parse(["127.0.0.0/8"]))
+        server.http_client = HttpClient(SsrfPolicy.parse(["127.0.0.0/8"]))
         moved = rt.sources.get("rap").callbacks.urls.base + "/" + token
         assert await server.post(invocation, "tool_result", text="after all", url=moved) == 200
-        assert (await rt.wait(call.invocation_id)).content[0].text == "after all"
+        assert (await rt.calls.get(call.invocation_id).result()).content[0].text == "after all"
 
 
 @pytest.mark.requirement("RAP-125")
@@ -379,4 +396,27 @@ async def test_a_result_that_cannot_be_stored_is_retried_and_stored_once(running
         assert await rt.journal.result(call.invocation_id) is None
         await rt._core.durability.documents._group.perform(room(1_000_000))
         assert [await server.settle(invocation, text) for _ in range(2)] == [200, 200]
-        assert not (await rt.wait(call.invocation_id)).is_error
+        assert not (await rt.calls.get(call.invocation_id).result()).is_error
+
+
+@pytest.mark.requirement("RAP-410", "RAP-100")
+async def test_long_messages_that_come_in_slowly_do_not_take_all_the_memory(running, tool_server, started, monkeypatch):
+    monkeypatch.setattr(request_body, "MAX_BUFFERED_BYTES", 2 * UNCOUNTED_BYTES)
+    server = tool_server()
+    async with running(server) as rt:
+        call, invocation = await started(rt, server)
+        host, _, path = invocation["callback_url"].removeprefix("http://").partition("/")
+        head = f"POST /{path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {9 * UNCOUNTED_BYTES}\r\n\r\n"
+        name, _, port = host.partition(":")
+        async with asyncio.timeout(60):
+            slow = [await asyncio.open_connection(name, int(port)) for _ in range(3)]
+            for _, writer in slow:
+                writer.write(head.encode() + b" " * (2 * UNCOUNTED_BYTES))
+            answers = [asyncio.ensure_future(reader.readline()) for reader, _ in slow]
+            done, _ = await asyncio.wait(answers, return_when=asyncio.FIRST_COMPLETED)
+            assert {each.result().split()[1] for each in done} == {b"503"}
+            assert await server.settle(invocation) == 200
+            assert not (await rt.calls.get(call.invocation_id).result()).is_error
+            for answer, (_, writer) in zip(answers, slow, strict=True):
+                answer.cancel()
+                writer.close()

@@ -9,7 +9,7 @@ from agenttool.adapters.rap.credentials import (
     CredentialRequest,
     Signed,
     SigningSide,
-    format_origin,
+    origin_of,
 )
 from agenttool.adapters.rap.settings import read_source
 from agenttool.errors import ConfigError
@@ -115,7 +115,7 @@ def test_a_header_that_was_changed_anywhere_is_refused(position, letter):
     ],
 )
 def test_an_origin_is_written_in_one_way(url, origin):
-    assert format_origin(url) == origin
+    assert origin_of(url) == origin
 
 
 def test_a_source_signs_with_the_secret_that_its_settings_name():

@@ -1,6 +1,7 @@
 """What servers offer: found at one place, valid as a whole or not at all, and taken at its word only to be careful."""
 
 import pytest
+from starting import begin
 
 from agenttool.adapters.rap.subscriptions import CANCEL_SUBSCRIPTION, RECEIVE_EVENT, RESERVED
 from agenttool.catalog.entry import TOOL_SEARCH
@@ -81,9 +82,9 @@ async def test_a_manifest_with_one_fault_offers_nothing_and_reports_the_fault(ru
     async with running(bad, good) as rt:
         names = {entry for entry in (await rt.surface()).tool_refs if not entry.startswith("tool_rap.")}
         assert names == {"tool_s1.open_valve"}
-        (told,) = rt.sources.get("rap").faults
-        assert "'s0'" in told
-        assert "none of its tools is offered" in told
+        (reported,) = rt.sources.get("rap").faults
+        assert "'s0'" in reported
+        assert "none of its tools is offered" in reported
 
 
 @pytest.mark.requirement("RAP-123")
@@ -92,8 +93,8 @@ async def test_a_server_that_is_down_costs_only_its_own_tools(running, tool_serv
     down.statuses["/.well-known/rap-toolset"] = [500]
     async with running(down, good) as rt:
         assert "tool_s1.open_valve" in (await rt.surface()).tool_refs
-        (told,) = rt.sources.get("rap").faults
-        assert "500" in told
+        (reported,) = rt.sources.get("rap").faults
+        assert "500" in reported
 
 
 @pytest.mark.requirement("RAP-156")
@@ -153,12 +154,12 @@ async def test_reserved_names_are_not_offered(running, tool_server):
 async def test_a_tool_that_destroys_is_asked_about(running, tool_server):
     server = tool_server(tools=[tool(annotations={"destructive": True, "idempotent": True})])
     async with running(server, options={"rules": []}) as rt:
-        call = await rt.start("read_probe", {}, surface=await rt.surface())
+        call = await begin(rt, "read_probe", {}, surface=await rt.surface())
         (question,) = await rt.approvals.list()
         assert question.invocation_id == call.invocation_id
         assert server.invocations == []
         await rt.approvals.decide(question.approval_id, "deny")
-        assert (await rt.wait(call.invocation_id)).error.error_class.value == "approval_rejected"
+        assert (await rt.calls.get(call.invocation_id).result()).error.error_class.value == "approval_rejected"
 
 
 @pytest.mark.requirement("RAP-161")
@@ -174,7 +175,7 @@ async def test_a_server_s_word_that_a_tool_only_reads_frees_it_from_nothing(runn
         assert declaration.annotations == {"rap": said, "untrusted": sorted(said)}
         assert server.invocations == []
     async with running(server, trusts_annotations=True, options={"rules": [], "mode": "read_only"}) as rt:
-        call = await rt.start("read_probe", {}, surface=await rt.surface())
+        call = await begin(rt, "read_probe", {}, surface=await rt.surface())
         assert [question.verdict.behavior for question in await rt.approvals.list()] == [Behavior.ASK]
         await rt.cancel(call.invocation_id)
 
@@ -185,7 +186,7 @@ async def test_a_display_script_changes_nothing(running, tool_server, started):
     async with running(server) as rt:
         call, invocation = await started(rt, server)
         await server.settle(invocation, "fine")
-        assert (await rt.wait(call.invocation_id)).content[0].text == "fine"
+        assert (await rt.calls.get(call.invocation_id).result()).content[0].text == "fine"
 
 
 @pytest.mark.requirement("RAP-154", "RAP-420")
@@ -196,7 +197,7 @@ async def test_a_hint_that_makes_no_sense_makes_us_careful_and_costs_no_tool(run
         assert {"tool_s0.read_probe", "tool_s0.water"} <= set((await rt.surface()).tool_refs)
         assert rt.sources.get("rap").faults == ()
         assert "'readOnly', 'destructive'" in caplog.text
-        await rt.start("read_probe", {}, surface=await rt.surface())
+        await begin(rt, "read_probe", {}, surface=await rt.surface())
         (question,) = await rt.approvals.list()
         assert question.tool_id == "tool_s0.read_probe"
         assert server.invocations == []

@@ -4,14 +4,16 @@ import asyncio
 import logging
 import sys
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
+from starting import begin
 
 from agenttool import Runtime
 from agenttool.adapters.rap import discovery, source
 from agenttool.adapters.rap.settings import RapServer
+from agenttool.durable import deferred_results, recovery
 from agenttool.errors import StoreError
-from agenttool.pipeline import prompts, recovery
 from agenttool.policy.rules import Rule
 from agenttool.ports.source import SourceStatus
 from agenttool.ports.surfacing import ProviderState, Role
@@ -26,13 +28,13 @@ WELL_KNOWN = "/.well-known/rap-toolset"
 def _in_a_hurry(monkeypatch):
     monkeypatch.setattr(discovery, "FIRST_DELAY_S", 0.01)
     monkeypatch.setattr(discovery, "MAX_DELAY_S", 0.02)
-    monkeypatch.setattr(prompts, "REDELIVER_EVERY_S", 0.02)
+    monkeypatch.setattr(deferred_results, "REDELIVER_EVERY_S", 0.02)
 
 
 async def until(true):
     """Wait until something is so."""
     async with asyncio.timeout(60):
-        while not true():  # noqa: ASYNC110 -- what is awaited tells nobody
+        while not true():  # noqa: ASYNC110 -- what is awaited has no event
             await asyncio.sleep(0.01)
 
 
@@ -51,14 +53,14 @@ async def test_tools_of_a_server_that_comes_later_appear_by_themselves(away):
         assert "tool_s0.read_probe" not in before.tool_refs
         assert (await rt.call("read_probe", {"bed": 1}, surface=before)).is_error
         await there(rt)
-        after = rt.current(before)
+        after = rt.surfaces.current(before)
         assert "tool_s0.read_probe" in after.tool_refs
         assert rt.sources.get("rap").faults == ()
-        call = await rt.start("read_probe", {"bed": 1}, surface=after)
+        call = await begin(rt, "read_probe", {"bed": 1}, surface=after)
         await server.settle(await server.invoked(), "wet")
-        assert (await rt.wait(call.invocation_id)).content[0].text == "wet"
-        told = [each async for each in rt.journal.export() if isinstance(each, ToolEvent)]
-        assert EventType.SURFACE_UPDATED in [each.event_type for each in told]
+        assert (await rt.calls.get(call.invocation_id).result()).content[0].text == "wet"
+        events = [each async for each in rt.journal.export() if isinstance(each, ToolEvent)]
+        assert EventType.SURFACE_UPDATED in [each.event_type for each in events]
 
 
 async def test_a_search_says_which_server_is_still_awaited(away):
@@ -66,24 +68,24 @@ async def test_a_search_says_which_server_is_still_awaited(away):
         surface = await rt.surface()
         found = await rt.search("select:s0.read_probe", surface=surface)
         assert (found.pending_providers, found.next_action) == (("s0",), "wait_for_provider")
-        await rt.change(providers={"elsewhere": "connecting"})
-        found = await rt.search("select:s0.read_probe", surface=rt.current(surface))
+        await rt.surfaces.change(providers={"elsewhere": "connecting"})
+        found = await rt.search("select:s0.read_probe", surface=rt.surfaces.current(surface))
         assert found.pending_providers == ("elsewhere", "s0")
-        await rt.change(providers={})
+        await rt.surfaces.change(providers={})
         await there(rt)
-        found = await rt.search("select:s0.read_probe", surface=rt.current(surface))
+        found = await rt.search("select:s0.read_probe", surface=rt.surfaces.current(surface))
         assert (found.pending_providers, [each.tool_id for each in found.matches]) == ((), ["tool_s0.read_probe"])
 
 
 @pytest.mark.parametrize(
-    ("status", "code", "told"),
+    ("status", "code", "message"),
     [
         (503, "pending_provider", "has not listed its tools yet"),
         (404, "unavailable_provider", "did not return a usable list of tools"),
     ],
 )
 async def test_a_call_of_a_tool_whose_server_has_not_said_what_it_offers_says_what_to_wait_for(
-    away, monkeypatch, status, code, told
+    away, monkeypatch, status, code, message
 ):
     monkeypatch.setattr(discovery, "FIRST_DELAY_S", 40.0)
     monkeypatch.setattr(discovery, "MAX_DELAY_S", 40.0)
@@ -92,7 +94,7 @@ async def test_a_call_of_a_tool_whose_server_has_not_said_what_it_offers_says_wh
         result = await rt.call("s0.read_probe", {"bed": 1}, surface=surface)
         error, again_ns = result.error, rt.sources.get("rap").health()[0].next_try_at_ns
         assert (error.error_class, error.error_code, error.next_action) == ("unknown_tool", code, "wait_for_provider")
-        assert f"'s0' {told}" in error.message
+        assert f"'s0' {message}" in error.message
         assert again_ns is not None
         assert 1 <= error.retry_after <= 40
         assert f"Wait {error.retry_after:g} seconds first" in result.content[0].text
@@ -103,7 +105,7 @@ async def test_a_call_of_a_tool_whose_server_has_not_said_what_it_offers_says_wh
         assert server.invocations == []
 
 
-async def test_who_may_not_know_of_every_tool_hears_nothing_of_servers_that_are_away(away):
+async def test_a_caller_that_may_not_see_every_tool_learns_nothing_of_servers_that_are_away(away):
     async with away(times=1000) as (rt, _):
         surface = await rt.surface(role=Role(name="guest", tools=("files.*",)))
         assert (await rt.call("s0.read_probe", {}, surface=surface)).error.error_code == "unknown_tool"
@@ -170,8 +172,8 @@ async def test_how_a_server_is_awaited_can_be_seen_and_is_logged_less_and_less(a
             assert standing.since_ns == began < standing.next_try_at_ns
             await there(rt)
             assert rt.sources.get("rap").health()[0].since_ns > began
-    told = [each.getMessage() for each in caplog.records if "manifest" in each.getMessage()]
-    assert [each.rpartition("(")[2] for each in told[1:]] == ["2 tries)", "4 tries)", "8 tries)"]
+    messages = [each.getMessage() for each in caplog.records if "manifest" in each.getMessage()]
+    assert [each.rpartition("(")[2] for each in messages[1:]] == ["2 tries)", "4 tries)", "8 tries)"]
     assert "is ready after 10 tries" in caplog.text
 
 
@@ -202,7 +204,7 @@ async def test_a_change_that_cannot_be_stored_is_retried(away, monkeypatch):
         monkeypatch.setattr(rt._agent, "declare", declare)
         surface = await rt.surface()
         async with asyncio.timeout(60):
-            while "tool_s0.read_probe" not in rt.current(surface).tool_refs:  # noqa: ASYNC110 -- as above
+            while "tool_s0.read_probe" not in rt.surfaces.current(surface).tool_refs:  # noqa: ASYNC110 -- as above
                 await asyncio.sleep(0.01)
         assert failed
 
@@ -212,10 +214,10 @@ async def test_a_sub_agent_gets_no_tool_that_came_after_it_and_leaves_its_parent
         async with rt.child(await rt.surface()) as child:
             own = await child.surface()
             await there(rt)
-            assert "tool_s0.read_probe" not in child.current(own).tool_refs
-        call = await rt.start("read_probe", {"bed": 1}, surface=await rt.surface())
+            assert "tool_s0.read_probe" not in child.surfaces.current(own).tool_refs
+        call = await begin(rt, "read_probe", {"bed": 1}, surface=await rt.surface())
         assert await server.settle(await server.invoked(), "wet") == 200
-        assert (await rt.wait(call.invocation_id)).content[0].text == "wet"
+        assert (await rt.calls.get(call.invocation_id).result()).content[0].text == "wet"
 
 
 @pytest.fixture
@@ -228,15 +230,15 @@ def taken_up(serve_app, tool_server, started, tmp_path, monkeypatch):
 
     @asynccontextmanager
     async def taken_up(*, forgets=False):
-        server, kept = tool_server(), f"sqlite:{tmp_path}/state.db"
+        server, stored = tool_server(), f"sqlite:{tmp_path}/state.db"
         async with serve_app(server, lifespan="off") as server.url:
             sources = [RapServer(name="s0", url=server.url, allow=["127.0.0.0/8"])]
-            async with Runtime.open(sources=sources, store=kept, rules=ALL) as before:
+            async with Runtime.open(sources=sources, store=stored, rules=ALL) as before:
                 call, invocation = await started(before, server)
                 if forgets:
                     await before._core.durability.documents.put("rap_toolset", "s0", None)
             server.statuses[WELL_KNOWN] = [503] * 1000
-            async with Runtime.open(sources=sources, store=kept, rules=ALL) as rt:
+            async with Runtime.open(sources=sources, store=stored, rules=ALL) as rt:
                 yield rt, server, call.invocation_id, invocation
             await server.hang_up()
 
@@ -247,9 +249,9 @@ def taken_up(serve_app, tool_server, started, tmp_path, monkeypatch):
 async def test_a_result_settles_its_call_though_the_server_is_away_because_the_manifest_is_stored(taken_up):
     async with taken_up() as (rt, server, call, invocation):
         assert await server.settle(invocation, "wet") == 200
-        assert (await rt.wait(call, within_s=60)).content[0].text == "wet"
-        told = await status_of(rt)
-        assert (told["unsettled"], told["sources"][0]["state"]) == ([], "connecting")
+        assert (await rt.calls.get(call).result(within_s=60)).content[0].text == "wet"
+        status = await status_of(rt)
+        assert (status["unsettled"], status["sources"][0]["state"]) == ([], "connecting")
 
 
 async def test_without_a_manifest_a_result_settles_its_call_when_the_server_comes(taken_up):
@@ -257,13 +259,13 @@ async def test_without_a_manifest_a_result_settles_its_call_when_the_server_come
         assert await server.settle(invocation, "wet") == 200
         (unsettled,) = await rt.deferred.unsettled()
         assert (unsettled.invocation_id, await rt.deferred.list(), await rt.journal.result(call)) == (call, (), None)
-        told = await status_of(rt)
-        assert [each["awaits"] for each in told["unsettled"]] == ["s0"]
-        assert [(each["name"], each["state"]) for each in told["sources"]] == [("s0", "connecting")]
+        status = await status_of(rt)
+        assert [each["awaits"] for each in status["unsettled"]] == ["s0"]
+        assert [(each["name"], each["state"]) for each in status["sources"]] == [("s0", "connecting")]
         server.statuses.clear()
-        assert (await rt.wait(call, within_s=60)).content[0].text == "wet"
-        told = await status_of(rt)
-        assert (told["unsettled"], told["sources"][0]["state"], told["faults"]) == ([], "ready", [])
+        assert (await rt.calls.get(call).result(within_s=60)).content[0].text == "wet"
+        status = await status_of(rt)
+        assert (status["unsettled"], status["sources"][0]["state"], status["faults"]) == ([], "ready", [])
 
 
 async def test_a_result_that_came_after_days_is_not_given_up_because_its_server_is_away(taken_up, monkeypatch):
@@ -272,7 +274,7 @@ async def test_a_result_that_came_after_days_is_not_given_up_because_its_server_
         assert await server.settle(invocation, "wet") == 200
         assert await rt._agent.recovery.recover() == 0
         server.statuses.clear()
-        assert (await rt.wait(call, within_s=60)).content[0].text == "wet"
+        assert (await rt.calls.get(call).result(within_s=60)).content[0].text == "wet"
 
 
 async def test_a_choice_that_was_made_while_its_server_was_away_is_brought_when_it_comes(taken_up):
@@ -284,7 +286,7 @@ async def test_a_choice_that_was_made_while_its_server_was_away_is_brought_when_
         server.statuses.clear()
         assert await server.until(lambda: server.posts("/picked")) == [{"id": call, "selected": 0}]
         await server.settle(invocation, "open")
-        assert (await rt.wait(call, within_s=60)).content[0].text == "open"
+        assert (await rt.calls.get(call).result(within_s=60)).content[0].text == "open"
 
 
 async def test_a_subscription_and_its_events_need_not_wait_for_their_server(taken_up):
@@ -292,7 +294,7 @@ async def test_a_subscription_and_its_events_need_not_wait_for_their_server(take
         assert await server.settle(invocation, "watching", subscription=True) == 200
         assert await server.post(invocation, "subscription_event", text="one") == 200
         server.statuses.clear()
-        assert (await rt.wait(call, within_s=60)).content[0].text == "watching"
+        assert (await rt.calls.get(call).result(within_s=60)).content[0].text == "watching"
         assert await server.post(invocation, "subscription_event", text="two", final=True) == 200
         assert [each.text for each in await rt.sources.get("rap").subscriptions.events()] == ["one", "two"]
 
@@ -303,14 +305,14 @@ def returning(serve_app, tool_server, tmp_path):
 
     @asynccontextmanager
     async def returning(tools=("read_probe",), **settings):
-        server, kept = tool_server(tools=tools), f"sqlite:{tmp_path}/state.db"
+        server, stored = tool_server(tools=tools), f"sqlite:{tmp_path}/state.db"
         async with serve_app(server, lifespan="off") as server.url:
             first = RapServer(name="s0", url=server.url, allow=["127.0.0.0/8"])
-            async with Runtime.open(sources=[first], store=kept, rules=ALL):
+            async with Runtime.open(sources=[first], store=stored, rules=ALL):
                 pass
             server.statuses[WELL_KNOWN] = [503] * 1000
             source = RapServer(**{"name": "s0", "url": server.url, "allow": ["127.0.0.0/8"], **settings})
-            async with Runtime.open(sources=[source], store=kept, rules=ALL) as rt:
+            async with Runtime.open(sources=[source], store=stored, rules=ALL) as rt:
                 yield rt, server
             await server.hang_up()
 
@@ -354,13 +356,13 @@ async def test_a_late_server_with_many_tools_does_not_block_the_event_loop(away,
     async with away(times=2) as (rt, server):
         [tool] = server.manifest["tools"]
         server.manifest["tools"] = [{**tool, "name": f"probe_{each}"} for each in range(100)]
-        declare, seen, turns = rt.sources.get("rap")._registry.declare_tool, [], 0
+        host, seen, turns = rt.sources.get("rap")._host, [], 0
 
         def counted(made):
             seen.append(turns)
-            return declare(made)
+            return host.declare(made)
 
-        rt.sources.get("rap")._registry.declare_tool = counted
+        rt.sources.get("rap")._host = replace(host, declare=counted)
         async with asyncio.timeout(60):
             while len(seen) < 100:
                 turns += 1
@@ -443,18 +445,18 @@ async def test_a_call_to_be_sent_again_waits_for_its_server(unacknowledged, serv
         (status,) = await rt.sources.status()
         assert status.state.value == "connecting"
         await asyncio.sleep(2.0)  # the lease of the dead process expires
-        assert await rt.recover() == 0
+        assert await rt.calls.recover() == 0
         assert [each.is_sent for each in await rt.deferred.list()] == [False]
         async with serve_app(server, lifespan="off", port=int(server.url.rpartition(":")[2])):
             assert (await server.invoked(2))["id"] == invocation["id"]
             assert await server.settle(server.invocations[-1], "wet") == 200
-            assert (await rt.wait(invocation["id"])).content[0].text == "wet"
+            assert (await rt.calls.get(invocation["id"]).result()).content[0].text == "wet"
 
 
 @pytest.mark.slow
 @pytest.mark.requirement("RAP-127")
 async def test_within_s_holds_though_the_process_and_the_server_are_dead(unacknowledged):
     async with unacknowledged(within_s=3) as (rt, server, invocation):  # so long that a busy machine has sent it
-        result = await rt.wait(invocation["id"])
+        result = await rt.calls.get(invocation["id"]).result()
         assert result.error.error_class.value == "timeout"
         assert len(server.invocations) == 1

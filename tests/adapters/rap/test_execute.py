@@ -3,17 +3,21 @@
 import asyncio
 import json
 import re
+import time
 from contextlib import asynccontextmanager, suppress
 
 import pytest
+from starting import begin
 
 from agenttool import Runtime
 from agenttool.adapters.rap import execute
 from agenttool.adapters.rap.credentials import Bearer, Signed
-from agenttool.adapters.rap.http_client import HttpClient
 from agenttool.adapters.rap.settings import RapServer
-from agenttool.adapters.ssrf import SsrfPolicy
-from agenttool.pipeline import prompts, recovery
+from agenttool.codec import to_json
+from agenttool.codec.moments import timestamp
+from agenttool.durable import deferred_results, recovery
+from agenttool.http.client import HttpClient
+from agenttool.http.ssrf import SsrfPolicy
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, ProgressStatus, RuleSource, ToolProgress
 
@@ -27,8 +31,8 @@ async def test_an_invocation_has_all_eight_fields(running, tool_server):
     async with running(server, shares_user=True, options={"thread": "plot-9"}) as rt:
         surface = await rt.surface()
         child = rt.in_thread("plot-9/sub-1").in_thread("plot-9/sub-2")
-        call = await child.start(
-            "read_probe", {"bed": 12}, surface=surface, native_call_id="m-4", actor_ref="gardener-5"
+        call = await begin(
+            child, "read_probe", {"bed": 12}, surface=surface, native_call_id="m-4", actor_ref="gardener-5"
         )
         sent = await server.invoked()
         assert sent.pop("callback_url").startswith("http://127.0.0.1:")
@@ -41,7 +45,7 @@ async def test_an_invocation_has_all_eight_fields(running, tool_server):
             "thread_ancestors": ["plot-9", "plot-9/sub-1"],
             "user_id": "gardener-5",
         }
-        await rt.start("read_probe", {"bed": 1}, surface=surface)
+        await begin(rt, "read_probe", {"bed": 1}, surface=surface)
         root = await server.invoked(2)
         assert root["group_id"] == "plot-9"
         assert root["id"] != sent["id"]
@@ -54,7 +58,7 @@ async def test_an_invocation_has_all_eight_fields(running, tool_server):
 async def test_the_user_id_is_sent_only_with_shares_user(running, tool_server):
     server = tool_server()
     async with running(server) as rt:
-        await rt.start("read_probe", {"bed": 1}, surface=await rt.surface(), actor_ref="gardener-5")
+        await begin(rt, "read_probe", {"bed": 1}, surface=await rt.surface(), actor_ref="gardener-5")
         assert "user_id" not in await server.invoked()
 
 
@@ -78,7 +82,7 @@ async def test_a_server_that_fails_is_tried_again_with_the_same_words(running, t
         assert len(bodies) == 3
         assert len(set(bodies)) == 1
         await server.settle(invocation)
-        assert not (await rt.wait(call.invocation_id)).is_error
+        assert not (await rt.calls.get(call.invocation_id).result()).is_error
 
 
 @pytest.mark.requirement("RAP-032")
@@ -88,11 +92,24 @@ async def test_a_server_that_says_when_to_come_back_did_not_handle_the_call(runn
     async with running(server) as rt:  # the tool may not run twice
         call, invocation = await started(rt, server)
         await server.settle(invocation)
-        assert not (await rt.wait(call.invocation_id)).is_error
+        assert not (await rt.calls.get(call.invocation_id).result()).is_error
         assert len(server.posts("/invoke")) == 3
 
 
-@pytest.mark.requirement("RAP-031", "RAP-033", "RAP-030", "RAP-409")
+@pytest.mark.requirement("RAP-030")
+@pytest.mark.parametrize(
+    "members", [{"text": "from the reply"}, {"text": "Error: no"}, {"error": "no"}, {"status": 500}]
+)
+async def test_the_body_of_an_acknowledgement_means_nothing(running, tool_server, started, members):
+    server = tool_server()
+    server.acknowledgement = {"type": "tool_result", **members}
+    async with running(server) as rt:
+        call, invocation = await started(rt, server)
+        await server.settle(invocation, "from the callback")
+        assert (await rt.calls.get(call.invocation_id).result()).text == "from the callback"
+
+
+@pytest.mark.requirement("RAP-031", "RAP-033", "RAP-409")
 @pytest.mark.parametrize("status", [400, 404, 429, 202, 204, 307])
 async def test_a_refusal_is_an_error_result_at_once(running, tool_server, status):
     server = tool_server()
@@ -108,7 +125,7 @@ async def test_other_good_statuses_count_where_a_deployment_says_so(running, too
     server = tool_server()
     server.statuses["/invoke"] = [202]
     async with running(server, takes_any_2xx=True) as rt:
-        await rt.start("read_probe", {"bed": 1}, surface=await rt.surface())
+        await begin(rt, "read_probe", {"bed": 1}, surface=await rt.surface())
         assert len(await rt.deferred.list()) == 1
 
 
@@ -147,17 +164,17 @@ class Forgetful:
         self.nonces, self.taken, self.refused = set(), [], 0
 
     async def __call__(self, reader, writer):
-        is_first, heard = not self.nonces, 0
+        is_first, received = not self.nonces, 0
         with suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
                 body = await reader.readexactly(int(re.search(r"content-length: (\d+)", head)[1]))
-                nonce, heard = re.search(r",n=(\w+)", head)[1], heard + 1
+                nonce, received = re.search(r",n=(\w+)", head)[1], received + 1
                 status = "401 Taken Before" if nonce in self.nonces else "200 OK"
                 self.refused += nonce in self.nonces
                 self.nonces.add(nonce)
                 self.taken.append(body)
-                if is_first and heard > 1:
+                if is_first and received > 1:
                     break
                 writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n".encode())
         writer.close()
@@ -165,7 +182,7 @@ class Forgetful:
 
 @pytest.mark.requirement("RAP-032", "RAP-098")
 async def test_a_signed_request_is_signed_again_after_a_closed_idle_connection(running, tool_server):
-    """Or else whoever took the request, and could not say so, would take the second one for a replay, and refuse it."""
+    """Otherwise a server that accepted the first request without an answer would reject the second as a replay."""
     door, server = Forgetful(), tool_server()
     async with await asyncio.start_server(door, "127.0.0.1", 0) as listening:
         server.manifest["endpoint"] = endpoint = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/invoke"
@@ -173,9 +190,55 @@ async def test_a_signed_request_is_signed_again_after_a_closed_idle_connection(r
         async with running(server, attempts=2, **signed) as rt:
             surface = await rt.surface()
             for bed in (1, 2):
-                await rt.start("read_probe", {"bed": bed}, surface=surface)
+                await begin(rt, "read_probe", {"bed": bed}, surface=surface)
             assert len(await rt.deferred.list()) == 2
     assert (len(door.taken), len(set(door.taken)), door.refused) == (3, 2, 0)
+
+
+@pytest.mark.requirement("RAP-001")
+async def test_each_message_of_the_runtime_is_one_json_object_in_utf_8_with_its_label(running, tool_server):
+    server = tool_server(tools=[{"name": "say", "description": "Say.", "inputSchema": {"type": "object"}}])
+    async with running(server, options={"thread": "beet-ä"}) as rt:
+        call = await begin(rt, "say", {"text": "größer \u2028"}, surface=await rt.surface())
+        invocation = await server.invoked()
+        await rt.cancel(call.invocation_id)
+        await server.until(lambda: server.posts("/cancel_tool_call"))
+        await rt.sources.get("rap").close_thread("beet-ä")
+        await server.until(lambda: server.posts("/close_thread"))
+    assert (invocation["arguments"], invocation["group_id"]) == ({"text": "größer \u2028"}, "beet-ä")
+    sent = [
+        (body, headers)
+        for (method, _, body), headers in zip(server.requests, server.headers, strict=True)
+        if method == "POST"
+    ]
+    assert len(sent) == 3
+    for body, headers in sent:
+        assert headers["content-type"] == "application/json"
+        assert isinstance(json.loads(body.decode("utf-8")), dict)
+
+
+@pytest.mark.requirement("RAP-035")
+@pytest.mark.parametrize("outcome", ["succeeded", "failed"])
+async def test_the_journal_records_the_operation_the_time_and_the_outcome_of_each_invocation(
+    running, tool_server, started, outcome
+):
+    server = tool_server()
+    async with running(server, options={"thread": "t"}) as rt:
+        before = timestamp(time.time_ns())
+        call, invocation = await started(rt, server)
+        if outcome == "succeeded":
+            await server.settle(invocation, "moist")
+        else:
+            await rt.cancel(call.invocation_id)
+        result = await rt.calls.get(call.invocation_id).result()
+        recorded = [to_json(record) async for record in rt.journal.export()]
+        after = timestamp(time.time_ns())
+    (logged,) = [each for each in recorded if each["record_type"] == "tool_invocation"]
+    (ended,) = [each for each in recorded if each["record_type"] == "tool_result"]
+    assert logged["external_mappings"][0]["operation"] == "read_probe"
+    assert before <= logged["created_at"] <= logged["started_at"] <= logged["ended_at"] <= after
+    assert logged["status"] == {"succeeded": "succeeded", "failed": "canceled"}[outcome]
+    assert (ended["status"], ended["is_error"]) == (result.status, outcome == "failed")
 
 
 @pytest.mark.requirement("RAP-035")
@@ -186,7 +249,7 @@ async def test_the_journal_records_what_was_sent_where(running, tool_server, sta
         (mapping,) = (await rt.journal.invocation(call.invocation_id)).external_mappings
         assert (mapping.operation, mapping.tool_call_id, mapping.group_id) == ("read_probe", call.invocation_id, "t")
         exported = [repr(record) async for record in rt.journal.export()]
-        assert not [told for told in exported if invocation["callback_url"] in told]
+        assert not [each for each in exported if invocation["callback_url"] in each]
 
 
 @pytest.mark.requirement("RAP-341")
@@ -281,7 +344,7 @@ async def test_a_choice_is_put_to_a_person_and_posted_once(running, tool_server,
         assert server.posts("/picked") == [{"id": invocation["id"], "selected": posted}]
         assert len(await rt.deferred.list()) == 1
         await server.settle(invocation, "closed")
-        assert (await rt.wait(call.invocation_id)).content[0].text == "closed"
+        assert (await rt.calls.get(call.invocation_id).result()).content[0].text == "closed"
         assert len(server.invocations) == 1
 
 
@@ -305,7 +368,7 @@ async def test_the_url_of_an_authorization_is_deleted_as_soon_as_it_is_not_shown
             assert await asked(server, invocation) == 200
             assert [each.url for each in await rt.prompts.list()] == [None]
         if ending != "choice":
-            assert await rt.wait(call.invocation_id, within_s=60) is not None
+            assert await rt.calls.get(call.invocation_id).result(within_s=60) is not None
         await rt._core.durability.checkpoints.settle()
         stored = b"".join(each.read_bytes() for each in tmp_path.iterdir() if each.is_file())
     assert b"Qz-state" not in stored
@@ -322,10 +385,10 @@ async def test_an_authorization_is_shown_and_forgotten_with_the_call(running, to
         assert (prompt.kind.value, prompt.url) == ("authorization", url)
         assert await rt.journal.result(call.invocation_id) is None
         await server.settle(invocation, "sent")
-        await rt.wait(call.invocation_id)
+        await rt.calls.get(call.invocation_id).result()
         assert await rt._core.durability.documents.page("prompt", limit=9) == []
         exported = [repr(record) async for record in rt.journal.export()]
-        assert not [told for told in exported if "Qz-state" in told]
+        assert not [each for each in exported if "Qz-state" in each]
         assert len(server.invocations) == 1
 
 
@@ -348,10 +411,10 @@ async def test_a_pending_authorization_is_reported_as_progress(running, tool_ser
     async with running(server) as rt:
         call, invocation = await started(rt, server)
         await server.post(invocation, "oauth", auth_url="https://id.example.test/authorize?state=Qz-state")
-        told = [record async for record in rt.journal.export() if isinstance(record, ToolProgress)]
-        assert told[-1].status is ProgressStatus.WAITING_FOR_INPUT
-        assert told[-1].invocation_id == call.invocation_id
-        assert "Qz-state" not in str(told)
+        updates = [record async for record in rt.journal.export() if isinstance(record, ToolProgress)]
+        assert updates[-1].status is ProgressStatus.WAITING_FOR_INPUT
+        assert updates[-1].invocation_id == call.invocation_id
+        assert "Qz-state" not in str(updates)
 
 
 async def test_while_developing_a_page_of_this_machine_may_be_shown(running, tool_server, started):
@@ -368,7 +431,7 @@ async def test_no_prompt_is_shown_for_a_call_that_does_not_wait(running, tool_se
     async with running(server) as rt:
         call, invocation = await started(rt, server)
         await server.settle(invocation)
-        await rt.wait(call.invocation_id)
+        await rt.calls.get(call.invocation_id).result()
         assert await asked(server, invocation) == 200
         assert await server.post(invocation, "oauth", auth_url="https://id.example.test/a") == 200
         assert await rt.prompts.list() == ()
@@ -400,16 +463,16 @@ async def test_a_call_beyond_its_prompt_limit_is_rejected_and_logged(running, to
         assert prompt.message == "2?"
     async with running(server, max_prompts=3, options=store) as rt:
         url = f"{rt.sources.get('rap').callbacks.urls.base}/{token}"
-        server.courier = HttpClient(SsrfPolicy.parse(["127.0.0.0/8"]))
+        server.http_client = HttpClient(SsrfPolicy.parse(["127.0.0.0/8"]))
         before = len([record async for record in rt.journal.export()])
         for _ in range(20):
-            told = {"auth_url": "https://id.example.test/a", "url": url}
-            assert await server.post(invocation, "oauth", **told) == 409
+            request = {"auth_url": "https://id.example.test/a", "url": url}
+            assert await server.post(invocation, "oauth", **request) == 409
         assert len([record async for record in rt.journal.export()]) == before
         assert (await rt.prompts.list())[0].message == "2?"
         assert "was rejected: a call may ask 3 times" in caplog.text
         assert await server.post(invocation, "tool_result", text="done", url=url) == 200
-        assert not (await rt.wait(call.invocation_id)).is_error
+        assert not (await rt.calls.get(call.invocation_id).result()).is_error
 
 
 @pytest.mark.parametrize("members", [{"prompt": "x" * 10_001}, {"choices": ["y"] * 101}, {"choices": ["y" * 10_001]}])
@@ -440,8 +503,8 @@ async def test_a_repeated_prompt_is_shown_once(running, tool_server, started):
 
 
 @pytest.mark.requirement("RAP-244")
-async def test_a_tool_that_was_away_hears_of_a_choice_when_it_is_back(running, tool_server, started, monkeypatch):
-    monkeypatch.setattr(prompts, "REDELIVER_EVERY_S", 0.01)
+async def test_a_tool_that_was_away_learns_of_a_choice_when_it_is_back(running, tool_server, started, monkeypatch):
+    monkeypatch.setattr(deferred_results, "REDELIVER_EVERY_S", 0.01)
     server = tool_server()
     server.statuses["/picked"] = [503] * 7
     async with running(server) as rt:
@@ -451,8 +514,8 @@ async def test_a_tool_that_was_away_hears_of_a_choice_when_it_is_back(running, t
         chosen = await rt.prompts.choose(prompt.prompt_id, 0)
         assert (chosen.is_taken, chosen.is_delivered) == (True, False)
         assert not (await rt.prompts.choose(prompt.prompt_id, 1)).is_taken
-        told = await server.until(lambda: server.posts("/picked")[7:])
-        assert told == [{"id": invocation["id"], "selected": 0}]
+        choices = await server.until(lambda: server.posts("/picked")[7:])
+        assert choices == [{"id": invocation["id"], "selected": 0}]
         assert await rt.prompts.list() == ()
 
 
@@ -468,7 +531,7 @@ async def test_a_prompt_goes_with_its_call(running, tool_server, started, how):
             await server.settle(invocation)
         else:
             await rt.cancel(call.invocation_id)
-        await rt.wait(call.invocation_id)
+        await rt.calls.get(call.invocation_id).result()
         assert await rt.prompts.list() == ()
         assert not (await rt.prompts.choose(prompt.prompt_id, 0)).is_taken
         assert server.posts("/picked") == []
@@ -485,7 +548,7 @@ async def test_a_choice_is_not_sent_where_it_may_not_go(running, tool_server, st
 
 
 async def test_a_rejected_choice_is_reported_and_not_sent_again(running, tool_server, started, monkeypatch):
-    monkeypatch.setattr(prompts, "REDELIVER_EVERY_S", 0.01)
+    monkeypatch.setattr(deferred_results, "REDELIVER_EVERY_S", 0.01)
     server = tool_server()
     server.statuses["/picked"] = [410]
     async with running(server) as rt:
@@ -501,7 +564,7 @@ async def test_a_rejected_choice_is_reported_and_not_sent_again(running, tool_se
 async def test_a_delivered_choice_is_not_sent_again_by_a_process_that_read_it_as_undelivered(
     running, tool_server, started, monkeypatch
 ):
-    monkeypatch.setattr(prompts, "REDELIVER_EVERY_S", 0.01)
+    monkeypatch.setattr(deferred_results, "REDELIVER_EVERY_S", 0.01)
     server = tool_server()
     async with running(server) as rt:
         _, invocation = await started(rt, server)
@@ -509,8 +572,8 @@ async def test_a_delivered_choice_is_not_sent_again_by_a_process_that_read_it_as
         (prompt,) = await rt.prompts.list()
         assert (await rt.prompts.choose(prompt.prompt_id, 0)).is_delivered
         documents = rt._core.durability.documents
-        await documents.put(prompts.UNDELIVERED, prompt.invocation_id, b"")
-        while await documents.keys(prompts.UNDELIVERED, limit=1):  # noqa: ASYNC110 -- there is nothing to wait on
+        await documents.put(deferred_results.UNDELIVERED, prompt.invocation_id, b"")
+        while await documents.keys(deferred_results.UNDELIVERED, limit=1):  # noqa: ASYNC110 -- there is nothing to wait on
             await asyncio.sleep(0.01)
         assert len(server.posts("/picked")) == 1
 
@@ -522,11 +585,11 @@ async def test_every_server_gets_one_notice_of_a_canceled_call(running, tool_ser
     async with running(server, broken, other) as rt:
         call, _ = await started(rt, server)
         assert await rt.cancel(call.invocation_id)
-        told = {"thread_id": rt.thread.thread_id, "tool_call_id": call.invocation_id}
+        notice = {"thread_id": rt.calls.thread.thread_id, "tool_call_id": call.invocation_id}
         for each in (server, broken, other):
-            assert await each.until(lambda each=each: each.posts("/cancel_tool_call")) == [told]
+            assert await each.until(lambda each=each: each.posts("/cancel_tool_call")) == [notice]
     for each in (server, broken, other):
-        assert each.posts("/cancel_tool_call") == [told]
+        assert each.posts("/cancel_tool_call") == [notice]
 
 
 @pytest.fixture
@@ -538,13 +601,13 @@ def restarted(serve_app, tool_server, started, tmp_path):
 
     @asynccontextmanager
     async def restarted():
-        server, kept = tool_server(), f"sqlite:{tmp_path}/state.db"
+        server, retained = tool_server(), f"sqlite:{tmp_path}/state.db"
         async with serve_app(server, lifespan="off") as server.url:
             sources = [RapServer(name="s0", url=server.url, allow=["127.0.0.0/8"])]
-            async with Runtime.open(sources=sources, store=kept, rules=[ALLOW_ALL], approve="wait") as before:
+            async with Runtime.open(sources=sources, store=retained, rules=[ALLOW_ALL], approve="wait") as before:
                 _, invocation = await started(before, server)
             server.statuses["/.well-known/rap-toolset"] = [503]
-            async with Runtime.open(sources=sources, store=kept, approve="wait") as rt:
+            async with Runtime.open(sources=sources, store=retained, approve="wait") as rt:
                 assert rt.sources.get("rap").faults
                 yield rt, server, invocation
             await server.hang_up()
@@ -681,8 +744,8 @@ async def test_a_result_is_awaited_though_the_connection_dropped_before_the_ackn
     async with dropped(within_s=50) as (rt, server):
         surface = await rt.surface()
         if detached:
-            call = await rt.start("read_probe", {"bed": 1}, surface=surface)
-            waiting = asyncio.ensure_future(rt.wait(call.invocation_id))
+            call = await begin(rt, "read_probe", {"bed": 1}, surface=surface)
+            waiting = asyncio.ensure_future(rt.calls.get(call.invocation_id).result())
         else:
             waiting = asyncio.ensure_future(rt.call("read_probe", {"bed": 1}, surface=surface))
         invocation = await server.invoked()
@@ -751,8 +814,8 @@ async def test_within_s_holds_though_the_acknowledgement_stalls(unanswered, deta
     async with unanswered(attempts=5, within_s=0.2) as (rt, server):
         surface = await rt.surface()
         if detached:
-            call = await rt.start("read_probe", {"bed": 1}, surface=surface)
-            result = await rt.wait(call.invocation_id)
+            call = await begin(rt, "read_probe", {"bed": 1}, surface=surface)
+            result = await rt.calls.get(call.invocation_id).result()
         else:
             result = await rt.call("read_probe", {"bed": 1}, surface=surface)
         assert result.error.error_class.value == "timeout"
@@ -818,7 +881,7 @@ async def test_a_tool_that_is_not_idempotent_is_not_sent_again_after_a_lost_ackn
 @pytest.mark.parametrize("hints", [{"idempotent": True}, {"idempotent": True, "readOnly": True}, {"readOnly": True}])
 async def test_a_trusted_tool_that_may_run_twice_is_sent_again(amnesiac, hints):
     async with amnesiac(hints=hints, trusts_annotations=True) as (rt, _, ran):
-        call = await rt.start("read_probe", {}, surface=await rt.surface())
+        call = await begin(rt, "read_probe", {}, surface=await rt.surface())
         assert ran.ran == [call.invocation_id] * 2
         assert [each.is_sent for each in await rt.deferred.list()] == [True]
 
@@ -834,7 +897,7 @@ async def test_the_settings_say_how_often_a_call_is_sent(amnesiac, trusts, attem
 async def test_a_reused_connection_that_closes_counts_as_an_attempt(amnesiac, attempts, sent):
     async with amnesiac(lost=0, attempts=attempts) as (rt, _, ran):
         surface = await rt.surface()
-        await rt.start("read_probe", {}, surface=surface)
+        await begin(rt, "read_probe", {}, surface=surface)
         ran.lost = 9
         result = await rt.call("read_probe", {}, surface=surface)
         assert ran.ran[1:] == [result.invocation_id] * sent
@@ -853,7 +916,7 @@ async def test_a_call_that_could_not_be_sent_is_tried_again_and_arrives_once(
         assert error.message.startswith("nothing was sent")
         assert server.posts("/cancel_tool_call") == []
         monkeypatch.setattr(execute, "DEFAULT_ATTEMPTS", 1_000_000)
-        starting = asyncio.ensure_future(rt.start("read_probe", {"bed": 1}, surface=surface))
+        starting = asyncio.ensure_future(begin(rt, "read_probe", {"bed": 1}, surface=surface))
         async with await asyncio.start_server(ran, "127.0.0.1", port):
             call = await starting
             assert ran.ran == [call.invocation_id]

@@ -16,7 +16,7 @@ from agenttool import RapServer, Runtime
 from agenttool.adapters.rap import listener
 from agenttool.adapters.rap.callback_urls import PATH, CallbackUrls, is_served
 from agenttool.adapters.rap.listener import CallbackApp, Listener, open_listener
-from agenttool.pipeline import recovery
+from agenttool.durable import recovery
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, RuleSource
 from agenttool.stores.memory import MemoryDocuments
@@ -63,7 +63,7 @@ async def test_processes_of_a_store_have_one_address_and_who_stands_by_takes_ove
     url = first.url
     here = CallbackUrls(url + PATH, SECRET)
     heirs = [await listening(app, documents) for _ in range(2)]
-    assert [(heir.url, fault) for heir, fault in heirs] == [(url, None)] * 2
+    assert [(successor.url, fault) for successor, fault in heirs] == [(url, None)] * 2
     assert caplog.text == ""
     for gone in (first, heirs[0][0]):
         assert await is_served(here, 2.0)
@@ -121,14 +121,14 @@ async def test_what_comes_to_a_forged_url_is_not_read():
     async def receive():
         raise AssertionError("the message of a stranger was read")
 
-    told = []
+    sent = []
 
     async def send(message):
-        told.append(message)
+        sent.append(message)
 
     scope = {"type": "http", "method": "POST", "path": "/rap/callbacks/forged", "headers": []}
     await CallbackApp(Strict())(scope, receive, send)
-    assert told[0]["status"] == 404
+    assert sent[0]["status"] == 404
 
 
 CALLER = """
@@ -187,7 +187,7 @@ async def test_a_call_is_sent_again_word_for_word_by_a_process_that_stood_by_whe
         assert again == server.invocations[0]
         while await server.settle(again) != 200:  # noqa: ASYNC110 -- there is nothing to wait on
             await asyncio.sleep(0.05)
-        assert (await rt.wait(again["id"])).content[0].text == "done"
+        assert (await rt.calls.get(again["id"]).result()).content[0].text == "done"
 
 
 @pytest.mark.slow
@@ -195,7 +195,7 @@ async def test_a_call_that_may_not_arrive_twice_is_not_sent_again_after_a_crash(
     server = tool_server()
     async with bequeathed(server, attempts=None) as rt:
         (taken,) = server.invocations
-        result = await rt.wait(taken["id"])
+        result = await rt.calls.get(taken["id"]).result()
         assert (result.error.error_code, result.error.retry.safe) == ("unknown_after_crash", False)
         cancel = await server.until(lambda: server.posts("/cancel_tool_call"))
         assert cancel[0]["tool_call_id"] == taken["id"]
@@ -209,7 +209,7 @@ async def test_a_call_that_is_refused_when_it_is_sent_again_may_have_been_taken_
     async with bequeathed(server) as rt:
         server.statuses["/invoke"] = [403]
         (taken,) = server.invocations
-        result = await rt.wait(taken["id"])
+        result = await rt.calls.get(taken["id"]).result()
         assert (result.error.error_code, result.error.retry.safe) == ("not_accepted", False)
         assert "may have taken effect" in result.model_facing_content[0].text
         cancel = await server.until(lambda: server.posts("/cancel_tool_call"))
@@ -384,7 +384,7 @@ async def test_what_is_sent_without_end_and_in_vain_is_not_read(begun, drop):
         writer.write(begun)
         hung_up = asyncio.ensure_future(is_hung_up(reader)) if b"early" not in begun else None
         sent = 0
-        while not writer.is_closing() and sent < 100 * listener.MAX_OVERHEAD_BYTES:
+        while not writer.is_closing() and sent < 4 * listener.MAX_DISCARDED_BYTES:
             writer.write(drop)
             sent += len(drop)
             await asyncio.sleep(0)
@@ -443,9 +443,9 @@ async def test_a_request_that_two_servers_may_take_in_two_ways_is_refused_with_a
     async with echo_server() as connect:
         reader, writer = await connect()
         writer.write(AMBIGUOUS[what] + BEHIND)
-        told = await reader.read()
-        assert told.startswith(b"HTTP/1.1 400 ")
-        assert told.count(b"HTTP/1.1") == 1
+        response = await reader.read()
+        assert response.startswith(b"HTTP/1.1 400 ")
+        assert response.count(b"HTTP/1.1") == 1
 
 
 async def test_a_target_may_repeat_the_host():
@@ -512,7 +512,9 @@ PIECES = [
 
 
 @pytest.mark.soak
-def test_whatever_comes_is_answered_or_hung_up_on_and_the_next_is_served():
+def test_whatever_comes_is_answered_or_hung_up_on_and_the_next_is_served(monkeypatch):
+    monkeypatch.setattr(listener, "HEAD_TIMEOUT_S", 3600)  # a loaded machine may stop this process for a while
+
     async def served(connect, pieces):
         reader, writer = await connect()
         try:
@@ -520,10 +522,10 @@ def test_whatever_comes_is_answered_or_hung_up_on_and_the_next_is_served():
                 writer.write(piece)
                 await writer.drain()
             writer.write_eof()
-            told = await reader.read()
+            response = await reader.read()
         except ConnectionError:
-            told = b""
-        assert told == b"" or told.startswith(b"HTTP/1.1 ")
+            response = b""
+        assert response == b"" or response.startswith(b"HTTP/1.1 ")
         reader, writer = await connect()
         writer.write(BEHIND)
         assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")

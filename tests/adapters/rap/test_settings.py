@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from starting import begin
 
 from agenttool.adapters.rap.credentials import Bearer
 from agenttool.adapters.rap.settings import RapServer, read_source
@@ -46,7 +47,7 @@ async def test_calls_at_another_origin_show_the_credential_only_if_that_was_name
         server.manifest["endpoint"] = f"{elsewhere.url}/invoke"
         origins = (elsewhere.url,) if is_named else ()
         async with running(server, credential=Bearer(WORD), presents_to=origins) as rt:
-            await rt.start("read_probe", {"bed": 1}, surface=await rt.surface())
+            await begin(rt, "read_probe", {"bed": 1}, surface=await rt.surface())
             await elsewhere.invoked()
         await elsewhere.hang_up()
     assert presented(elsewhere, "/invoke") == [SHOWN if is_named else None]

@@ -5,13 +5,15 @@ import json
 from functools import partial
 
 import pytest
+from starting import begin
 
 from agenttool import ConfigError, Runtime, tool
-from agenttool.adapters.rap import discovery, http_client, source
+from agenttool.adapters.rap import discovery, source
 from agenttool.adapters.rap.credentials import Bearer
-from agenttool.adapters.rap.http_client import HttpClient, HttpReply
 from agenttool.adapters.rap.settings import RapServer
 from agenttool.errors import StoreError
+from agenttool.http import client as http_client
+from agenttool.http.client import HttpClient, HttpReply
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, RuleSource
 from agenttool.server.stream_routes import status_of
@@ -78,7 +80,7 @@ async def test_a_session_that_rests_moves_and_its_next_calls_go_to_the_new_serve
     async with running(source, destination, options={"thread": "plot-9"}) as rt:
         call, invocation = await started(rt, source)
         await rt.cancel(call.invocation_id)  # the session stops, and nothing that comes late counts
-        await rt.wait(call.invocation_id)
+        await rt.calls.get(call.invocation_id).result()
         assert await source.settle(invocation, "too late") == 200
         assert await rt.deferred.list() == ()
         assert await rt.sources.get("rap").migrate("plot-9", {"s0": destination.url}) == ()
@@ -90,7 +92,7 @@ async def test_a_session_that_rests_moves_and_its_next_calls_go_to_the_new_serve
         destination.manifest["tools"] = source.manifest["tools"]
         there = RapServer(name="s0", url=destination.url, allow=("127.0.0.0/8",))
         async with type(rt).open(sources=[there], rules=ALL, thread="plot-9") as after:
-            await after.start("read_probe", {"bed": 1}, surface=await after.surface())
+            await begin(after, "read_probe", {"bed": 1}, surface=await after.surface())
             assert (await destination.invoked())["group_id"] == "plot-9"
 
 
@@ -186,8 +188,8 @@ async def test_a_server_that_is_found_over_tls_cannot_have_its_token_sent_in_the
     async def use(self, connection, endpoint, *_):
         posted.append(endpoint)
         tool = {"name": "probe", "description": "d", "inputSchema": {"type": "object"}}
-        told = {"name": "gh", "endpoint": "http://gh.example/invoke", "tools": [tool]}
-        return HttpReply(status=200, body=json.dumps(told).encode())
+        message = {"name": "gh", "endpoint": "http://gh.example/invoke", "tools": [tool]}
+        return HttpReply(status=200, body=json.dumps(message).encode())
 
     monkeypatch.setattr(http_client, "resolve", resolved)
     monkeypatch.setattr(http_client, "_connect", connected)
@@ -201,7 +203,7 @@ async def test_a_server_that_is_found_over_tls_cannot_have_its_token_sent_in_the
 
 
 @pytest.mark.requirement("RAP-025")
-async def test_a_runtime_with_an_address_also_hears_where_calls_were_sent_from_without_one(
+async def test_a_runtime_with_an_address_also_listens_where_calls_were_sent_from_without_one(
     running, tool_server, started, tmp_path
 ):
     server, place = tool_server(), {"store": f"sqlite:{tmp_path}/state.db"}
@@ -225,7 +227,7 @@ def _in_a_hurry(monkeypatch):
 async def until(true):
     """Wait until something is so."""
     async with asyncio.timeout(10):
-        while not true():  # noqa: ASYNC110 -- what is awaited tells nobody
+        while not true():  # noqa: ASYNC110 -- what is awaited has no event
             await asyncio.sleep(0.01)
 
 
@@ -239,26 +241,26 @@ async def test_a_server_that_comes_later_takes_no_name_from_one_that_offers_it(a
     async with away(early) as (rt, late):
         late.manifest["tools"].append({"name": "dig", "description": "d", "inputSchema": {"type": "object"}})
         surface = await rt.surface()
-        first = await rt.start("read_probe", {"bed": 1}, surface=surface)
+        first = await begin(rt, "read_probe", {"bed": 1}, surface=surface)
         invoked = await early.invoked()
         await there(rt)
         await until(lambda: not rt.sources.get("rap").awaits("tool_s0.dig"))
-        current = rt.current(surface)
+        current = rt.surfaces.current(surface)
         assert {"tool_s1.read_probe", "tool_s1.water", "tool_s0.dig"} <= set(current.tool_refs)
         assert "tool_s0.read_probe" not in current.tool_refs
-        second = await rt.start("read_probe", {"bed": 2}, surface=current)
+        second = await begin(rt, "read_probe", {"bed": 2}, surface=current)
         await early.settle(invoked, "wet")
-        assert (await rt.wait(first.invocation_id)).content[0].text == "wet"
+        assert (await rt.calls.get(first.invocation_id).result()).content[0].text == "wet"
         assert (await rt.call("s0.read_probe", {"bed": 1}, surface=current)).error.error_class == "blocked_tool"
         assert late.invocations == []
         await early.settle(await early.invoked(2), "dry")
-        assert (await rt.wait(second.invocation_id)).content[0].text == "dry"
+        assert (await rt.calls.get(second.invocation_id).result()).content[0].text == "dry"
         [fault] = rt.sources.get("rap").faults
         assert "tools of 's0' cannot be offered: 'read_probe', because 's1' offers that name already" in fault
         assert caplog.text.count(fault) == 1
-        told = await status_of(rt)
-        assert told["faults"] == [fault]
-        assert [(each["name"], each["withheld"]) for each in told["sources"]] == [("s0", ["read_probe"]), ("s1", [])]
+        message = await status_of(rt)
+        assert message["faults"] == [fault]
+        assert [(each["name"], each["withheld"]) for each in message["sources"]] == [("s0", ["read_probe"]), ("s1", [])]
 
 
 async def test_a_withheld_name_stays_withheld_when_another_server_answers(away, tool_server):

@@ -11,7 +11,7 @@ from agenttool.errors import StoreError
 async def subscribed(rt, server, started):
     call, invocation = await started(rt, server)
     assert await server.settle(invocation, "Watching.", subscription=True) == 200
-    await rt.wait(call.invocation_id)
+    await rt.calls.get(call.invocation_id).result()
     return call, invocation
 
 
@@ -106,7 +106,7 @@ async def test_events_without_a_subscription_are_dropped(running, tool_server, s
         call, invocation = await started(rt, server)
         assert await event(server, invocation, "before it was confirmed") == 410
         await server.settle(invocation, "Error: no such bed")
-        await rt.wait(call.invocation_id)
+        await rt.calls.get(call.invocation_id).result()
         assert await event(server, invocation) == 410
         assert await rt.sources.get("rap").subscriptions.events() == ()
 
@@ -136,8 +136,8 @@ async def test_a_thread_ends_its_own_subscriptions_and_no_other_s(running, tool_
         result = await rt.call("cancel_subscription", arguments, surface=surface)
         assert not result.is_error
         for each in (server, other):
-            told = await each.until(lambda each=each: each.posts("/cancel_tool_call"))
-            assert told == [{"thread_id": "root", "tool_call_id": call.invocation_id}]
+            notices = await each.until(lambda each=each: each.posts("/cancel_tool_call"))
+            assert notices == [{"thread_id": "root", "tool_call_id": call.invocation_id}]
         assert await event(server, invocation) == 410
         again = await rt.call("cancel_subscription", arguments, surface=surface)
         assert again.is_error
@@ -148,7 +148,7 @@ async def test_events_for_a_closed_thread_are_dropped(running, tool_server, star
     server = tool_server()
     async with running(server) as rt:
         _, invocation = await subscribed(rt, server, started)
-        await rt.sources.get("rap").close_thread(rt.thread.thread_id)
+        await rt.sources.get("rap").close_thread(rt.calls.thread.thread_id)
         assert await event(server, invocation) == 410
         assert await rt.sources.get("rap").subscriptions.events() == ()
 
@@ -160,13 +160,13 @@ async def test_a_thread_has_so_many_subscriptions_and_no_more(running, tool_serv
         for _ in range(3):
             call, invocation = await subscribed(rt, server, started)
         assert len(await rt.sources.get("rap").subscriptions.of()) == 2
-        told = await server.until(lambda: server.posts("/cancel_tool_call"))
-        assert told[0]["tool_call_id"] == call.invocation_id
+        notices = await server.until(lambda: server.posts("/cancel_tool_call"))
+        assert notices[0]["tool_call_id"] == call.invocation_id
         assert await event(server, invocation) == 410
         result = await rt.journal.result(call.invocation_id)
         assert result.is_error
         assert "the subscription was not opened" in result.error.message
-        assert "Watching" not in result.content[0].text  # nobody watches, whatever the tool says
+        assert "Watching" not in result.content[0].text  # no process watches, whatever the tool says
 
 
 async def test_a_subscription_that_is_confirmed_twice_is_not_one_too_many(running, tool_server, started, monkeypatch):
@@ -181,7 +181,7 @@ async def test_a_subscription_that_is_confirmed_twice_is_not_one_too_many(runnin
             broken.setattr(rt.deferred, "deliver", fail)
             assert await server.settle(invocation, "Watching.", subscription=True) == 503
         assert await server.settle(invocation, "Watching.", subscription=True) == 200
-        assert not (await rt.wait(call.invocation_id)).is_error
+        assert not (await rt.calls.get(call.invocation_id).result()).is_error
         assert await event(server, invocation) == 200
 
 
@@ -191,7 +191,7 @@ async def test_the_subscriptions_of_a_closed_thread_are_gone(running, tool_serve
     async with running(server) as rt:
         _, invocation = await subscribed(rt, server, started)
         await subscribed(rt.in_thread("beside"), server, started)
-        await rt.sources.get("rap").close_thread(rt.thread.thread_id)
+        await rt.sources.get("rap").close_thread(rt.calls.thread.thread_id)
         assert [each.thread.thread_id for each in await rt.sources.get("rap").subscriptions.of()] == ["beside"]
         await started(rt, server)  # the thread is open again, and what it was subscribed to is not
         assert await event(server, invocation) == 410
@@ -203,8 +203,8 @@ async def test_events_beyond_the_limit_are_rejected(running, tool_server, starte
     server, place = tool_server(), {"store": f"sqlite:{tmp_path}/state.db"}
     async with running(server, options=place) as rt:
         _, invocation = await subscribed(rt, server, started)
-        told = [await event(server, invocation, str(each), associative=associative) for each in range(3)]
-        assert told == [200, 200, 503]
+        statuses = [await event(server, invocation, str(each), associative=associative) for each in range(3)]
+        assert statuses == [200, 200, 503]
         first, _ = await rt.sources.get("rap").subscriptions.events()
         await rt.sources.get("rap").subscriptions.done(first.event_id)
         assert await event(server, invocation, "2", associative=associative) == 200

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from starting import begin
 
 from agenttool.adapters.rap import threads
 
@@ -21,7 +22,7 @@ async def test_clients_get_what_there_is_and_then_what_changes(running, tool_ser
         await update(server, invocation, open=[4, 7], deep={"kept": ["<b>", None]})
         await update(server, invocation, "diff", patch="---")
         views = rt.sources.get("rap").views
-        clients = [views.follow(rt.thread.thread_id) for _ in range(2)]
+        clients = [views.follow(rt.calls.thread.thread_id) for _ in range(2)]
         for client in clients:
             first, second = await anext(client), await anext(client)
             assert (first.view_type, second.content) == ("diff", {"open": [4, 7], "deep": {"kept": ["<b>", None]}})
@@ -30,7 +31,7 @@ async def test_clients_get_what_there_is_and_then_what_changes(running, tool_ser
         await update(server, invocation, "diff")
         for view in await asyncio.gather(*coming):
             assert (view.view_type, view.content) == ("diff", {})
-        assert [view.view_type for view in await views.of(rt.thread.thread_id)] == ["valve-map"]
+        assert [view.view_type for view in await views.of(rt.calls.thread.thread_id)] == ["valve-map"]
         assert await rt.journal.result(call.invocation_id) is None
         for client in clients:
             await client.aclose()
@@ -41,8 +42,8 @@ async def test_a_thread_that_is_not_known_has_no_views(running, tool_server, sta
     server = tool_server()
     async with running(server) as rt:
         _, invocation = await started(rt, server)
-        assert await update(server, {**invocation, "group_id": "never heard of"}, open=[1]) == 404
-        await rt.sources.get("rap").close_thread(rt.thread.thread_id)
+        assert await update(server, {**invocation, "group_id": "not known"}, open=[1]) == 404
+        await rt.sources.get("rap").close_thread(rt.calls.thread.thread_id)
         assert await update(server, invocation, open=[1]) == 404
         assert await rt.sources.get("rap").views.of() == ()
 
@@ -53,7 +54,7 @@ async def test_threads_share_nothing_even_if_their_names_are_alike(running, tool
     async with running(server) as rt:
         surface = await rt.surface()
         for name in ("a", "a/b", "a%2Fb"):
-            await rt.in_thread(name).start("read_probe", {"bed": 1}, surface=surface)
+            await begin(rt.in_thread(name), "read_probe", {"bed": 1}, surface=surface)
         for invocation in list(server.invocations):
             assert await update(server, invocation, invocation["group_id"], by=invocation["group_id"]) == 200
         for name in ("a", "a/b", "a%2Fb"):
@@ -97,10 +98,10 @@ async def test_the_views_of_a_closed_thread_are_gone_and_its_clients_know(runnin
     async with running(server) as rt:
         _, invocation = await started(rt, server)
         await update(server, invocation, open=[1])
-        client = rt.sources.get("rap").views.follow(rt.thread.thread_id)
+        client = rt.sources.get("rap").views.follow(rt.calls.thread.thread_id)
         assert (await anext(client)).content == {"open": [1]}
         coming = asyncio.ensure_future(anext(client))
-        await rt.sources.get("rap").close_thread(rt.thread.thread_id)
+        await rt.sources.get("rap").close_thread(rt.calls.thread.thread_id)
         assert (await coming).content == {}
         assert await rt.sources.get("rap").views.of() == ()
         await client.aclose()

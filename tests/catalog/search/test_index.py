@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from agenttool.catalog.entry import Entry
 from agenttool.catalog.search import documents
+from agenttool.catalog.search import index as search_index
 from agenttool.catalog.search.documents import encode_fields
 from agenttool.catalog.search.index import CANDIDATES, ExactNames, ToolIndex
 from agenttool.catalog.search.ranking import DocumentScorer
@@ -36,7 +37,7 @@ def ids(found):
     return [each.tool_id for each in found]
 
 
-CROWD = [entry(f"chore_{n}", "Do what has to be done on a day.", namespace="office") for n in range(700)]
+MANY_TOOLS = [entry(f"chore_{n}", "Do what has to be done on a day.", namespace="office") for n in range(700)]
 
 
 @pytest.mark.parametrize("said", [{"aliases": ["search", "web.search"]}, {"tool_id": "web.search"}])
@@ -49,14 +50,14 @@ def test_a_primary_name_takes_precedence_over_aliases_and_ids_of_other_tools(sai
     assert ids(index.find("web.search", known, 1)) == ["tool_web.search"]
 
 
-@pytest.mark.parametrize("crowd", [CROWD[:20], CROWD])
-def test_a_limit_above_the_number_of_tools_returns_all_matches(crowd):
-    index, known = filled(crowd)
-    assert len(index.find("a day", known, 2**70)) == len(crowd)
+@pytest.mark.parametrize("many_tools", [MANY_TOOLS[:20], MANY_TOOLS])
+def test_a_limit_above_the_number_of_tools_returns_all_matches(many_tools):
+    index, known = filled(many_tools)
+    assert len(index.find("a day", known, 2**70)) == len(many_tools)
     assert index.find("a day", {}, 2**70) == []
 
 
-@pytest.mark.parametrize("crowd", [CROWD[:20], CROWD])
+@pytest.mark.parametrize("many_tools", [MANY_TOOLS[:20], MANY_TOOLS])
 @pytest.mark.parametrize(
     ("query", "name"),
     [
@@ -68,7 +69,7 @@ def test_a_limit_above_the_number_of_tools_returns_all_matches(crowd):
         ("help me", "helper"),
     ],
 )
-def test_a_tool_is_found_among_any_number_of_others(query, name, crowd):
+def test_a_tool_is_found_among_any_number_of_others(query, name, many_tools):
     wanted = [
         entry("read_mail", "Show a message. Not for sending mail, mail, mail."),
         entry("mail_mail", "Mail, mail, mail."),
@@ -76,20 +77,20 @@ def test_a_tool_is_found_among_any_number_of_others(query, name, crowd):
         entry("chinese", "打印发票并发送给客户"),
         entry("helper", "Help."),
     ]
-    index, known = filled([*crowd, *wanted])
+    index, known = filled([*many_tools, *wanted])
     assert ids(index.find(query, known, 3))[0] == f"tool_test.{name}"
 
 
 def test_tools_that_are_not_visible_are_not_found():
     hidden = [entry(f"invoice_{n}", "invoice invoice", namespace="hidden") for n in range(1000)]
-    index, known = filled([*hidden, *CROWD, entry("office_paper", "Print an invoice.")])
+    index, known = filled([*hidden, *MANY_TOOLS, entry("office_paper", "Print an invoice.")])
     for each in hidden:
         del known[each.tool_id]
     assert ids(index.find("invoice", known, 10)) == ["tool_test.office_paper"]
 
 
 def test_the_next_search_sees_added_replaced_and_removed_tools():
-    index, known = filled(CROWD)
+    index, known = filled(MANY_TOOLS)
     for description, query, found in (
         ("Paint a zebra.", "zebra", 1),
         ("Paint a gnu.", "zebra", 0),
@@ -121,7 +122,7 @@ def test_an_index_after_many_changes_equals_a_new_one(changes):
 )
 def test_an_index_that_always_deletes_unused_words_equals_a_new_one(changes):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(documents, "STALE_LIMIT", 0)
+        patch.setattr(search_index, "STALE_LIMIT", 0)
         assert_equals_new_index(changes)
 
 
@@ -144,9 +145,9 @@ def assert_equals_new_index(changes):
         assert index.find(query, known, 10) == new_index.find(query, known, 10)
 
 
-@pytest.mark.parametrize("crowd", [[], CROWD])
-def test_words_of_removed_tools_are_deleted(crowd):
-    index, known = filled(crowd)
+@pytest.mark.parametrize("many_tools", [[], MANY_TOOLS])
+def test_words_of_removed_tools_are_deleted(many_tools):
+    index, known = filled(many_tools)
     for month in range(40):
         word = "".join("abcdefghij"[int(digit)] for digit in f"{month:04}")
         for number in range(200):
@@ -156,11 +157,11 @@ def test_words_of_removed_tools_are_deleted(crowd):
         while index.catch_up(100):
             pass
     new_index, _ = filled([*known.values()])
-    words = index._store.vocabulary.words
-    assert len(words) - len(new_index._store.vocabulary.words) < 10 * 27  # of 40 times as many
+    words = index._store.vocabulary
+    assert len(words) - len(new_index._store.vocabulary) < 10 * 27  # of 40 times as many
     assert len(index.find(f"zebra{word}", known, 5)) == 5
     assert "zebraaaaa" not in words
-    assert all(each in words for each, _ in index._store.spellings.corrections("zebraaaaa"))
+    assert all(each in words for each, _ in words.corrections("zebraaaaa"))
 
 
 def test_a_tool_replaced_many_times_before_a_search_is_queued_once():
@@ -175,7 +176,7 @@ def test_a_tool_replaced_many_times_before_a_search_is_queued_once():
 
 @pytest.mark.parametrize("query", ["a." * 100_000, "do it. " * 50_000, "." * 200_000])
 def test_a_very_long_query_is_not_looked_up_as_a_name_at_every_dot(query, monkeypatch):
-    index, known = filled([*CROWD[:3], entry("alias", aliases=["a.b." * 20])])
+    index, known = filled([*MANY_TOOLS[:3], entry("alias", aliases=["a.b." * 20])])
     asked = []
     by_name = ExactNames._by_name
     monkeypatch.setattr(
@@ -187,7 +188,7 @@ def test_a_very_long_query_is_not_looked_up_as_a_name_at_every_dot(query, monkey
 
 
 def test_only_the_first_part_of_a_very_long_query_counts():
-    index, known = filled([*CROWD[:3], entry("paint_zebra", "Paint a zebra."), entry("wash_gnu", "Wash a gnu.")])
+    index, known = filled([*MANY_TOOLS[:3], entry("paint_zebra", "Paint a zebra."), entry("wash_gnu", "Wash a gnu.")])
     found = index.find("paint a zebra. " + "and so on, " * 10_000 + "wash the gnu", known, 10)
     assert ids(found)[0] == "tool_test.paint_zebra"
     assert "tool_test.wash_gnu" not in ids(found)
@@ -201,27 +202,27 @@ def test_names_and_namespaces_may_have_dots_and_other_capitals():
 
 @given(st.text(max_size=200))
 def test_any_text_is_a_valid_query(query):
-    index, known = filled(CROWD[:3])
+    index, known = filled(MANY_TOOLS[:3])
     assert all(0 < each.score <= 1 for each in index.find(query, known, 10))
 
 
 def test_adding_or_removing_a_tool_encodes_no_other_tool(monkeypatch):
-    index, known = filled(CROWD)
+    index, known = filled(MANY_TOOLS)
     read = []
     monkeypatch.setattr(documents, "encode_fields", lambda some, words: read.extend(some) or encode_fields(some, words))
     more = [entry("paint_zebra", "Paint a zebra."), entry("paint_gnu", "Paint a gnu.")]
     for each in more:
         known[each.tool_id] = each
         index.put(each)
-    index.remove(CROWD[0].tool_id)
+    index.remove(MANY_TOOLS[0].tool_id)
     assert not index.catch_up(10)
     assert read == more
     assert ids(index.find("paint a zebra", known, 1)) == ["tool_test.paint_zebra"]
-    assert CROWD[0].tool_id not in ids(index.find("chore", known, len(known)))
+    assert MANY_TOOLS[0].tool_id not in ids(index.find("chore", known, len(known)))
 
 
 def test_new_tools_are_found_at_once_and_removed_ones_are_not():
-    index, known = filled(CROWD)
+    index, known = filled(MANY_TOOLS)
     for number in range(100):
         zebra = entry(f"paint_{number}", f"Paint a zebra number{number}.")
         known[zebra.tool_id] = zebra
@@ -233,10 +234,10 @@ def test_new_tools_are_found_at_once_and_removed_ones_are_not():
     assert index.find("zebra", known, 3) == []
 
 
-@pytest.mark.parametrize("crowd", [CROWD[:20], CROWD])
-def test_an_identifier_within_a_sentence_finds_its_tool(crowd):
+@pytest.mark.parametrize("many_tools", [MANY_TOOLS[:20], MANY_TOOLS])
+def test_an_identifier_within_a_sentence_finds_its_tool(many_tools):
     index, known = filled(
-        [*crowd, entry("send_mail", "Send mail."), entry("mail", "Send mail, mail.", aliases=["postIt"])]
+        [*many_tools, entry("send_mail", "Send mail."), entry("mail", "Send mail, mail.", aliases=["postIt"])]
     )
     assert ids(index.find("run test.send_mail, then the mail mail", known, 3))[0] == "tool_test.send_mail"
     assert ids(index.find("could you postIt for me", known, 3))[0] == "tool_test.mail"
@@ -248,7 +249,7 @@ def test_small_talk_does_not_outweigh_the_request():
     busy this week. Could you please {}? It would be great to have it before Friday evening. Thanks for your help!"""
     index, known = filled(
         [
-            *CROWD,
+            *MANY_TOOLS,
             entry("plan_week", "Plan the evening, the week and the year of a busy family."),
             entry("find_driver", "Find a driver."),
             entry("resize_image", "Make a picture smaller."),
@@ -258,31 +259,18 @@ def test_small_talk_does_not_outweigh_the_request():
     assert "tool_test.find_driver" not in ids(index.find("a trip to denver", known, 3))
 
 
-def test_a_tool_that_matches_one_sentence_beats_one_that_shares_a_word_with_each():
-    index, known = filled(
-        [
-            *CROWD,
-            entry("mixed", "Paint, parcel, violin, kitchen."),
-            entry("paint_wall", "Use colour."),
-            entry("track_parcel", "Find a delivery."),
-        ]
-    )
-    letter = "Our kitchen is new. She plays the violin. I want to paint the wall. Also, please track a parcel for me."
-    assert set(ids(index.find(letter, known, 2))) == {"tool_test.paint_wall", "tool_test.track_parcel"}
-
-
 @pytest.mark.parametrize("size", [60, 400, 700])
 def test_a_search_scores_few_tools_in_catalogs_of_any_size(size, monkeypatch):
-    index, known = filled(CROWD[:size])
+    index, known = filled(MANY_TOOLS[:size])
     scored = []
-    score = DocumentScorer.sentence_scores
-    monkeypatch.setattr(DocumentScorer, "sentence_scores", lambda self, each: scored.append(each) or score(self, each))
+    score = DocumentScorer.score
+    monkeypatch.setattr(DocumentScorer, "score", lambda self, each: scored.append(each) or score(self, each))
     assert len(index.find("What has to be done on a day, in an office? Do the chores.", known, 5)) == 5
     assert len(scored) == CANDIDATES
 
 
 def test_a_related_word_counts_less_than_the_word():
-    index, known = filled([*CROWD, entry("send_email", "Send it."), entry("read_mail", "Read it.")])
+    index, known = filled([*MANY_TOOLS, entry("send_email", "Send it."), entry("read_mail", "Read it.")])
     found = index.find("mail", known, 3)
     assert ids(found) == ["tool_test.read_mail", "tool_test.send_email"]
     assert found[1].reason == "its name says email (for mail)"
@@ -290,13 +278,13 @@ def test_a_related_word_counts_less_than_the_word():
 
 
 def test_a_few_invisible_tools_do_not_make_a_search_score_many_others(monkeypatch):
-    index, known = filled(CROWD)
+    index, known = filled(MANY_TOOLS)
     scored = []
 
     class Counting(DocumentScorer):
-        def sentence_scores(self, document):
+        def score(self, document):
             scored.append(document)
-            return super().sentence_scores(document)
+            return super().score(document)
 
     monkeypatch.setattr("agenttool.catalog.search.index.DocumentScorer", Counting)
     index.find("chore of the day", known, 5)
@@ -322,16 +310,3 @@ class SilentModel:
 
     def similarity(self, sentence, numbers):
         return {}
-
-
-def test_sentences_take_turns_only_without_a_model():
-    entries = [entry("paint_wall", "Wall paint."), entry("paint_walls", "Walls."), entry("parcel", "Track it.")]
-    query = "Paint the wall with paint for walls. Send some parcel to Peru by courier."
-    without, known = filled([*entries, *CROWD[:30]])
-    assert ids(without.find(query, known, 2)) == ["tool_test.paint_wall", "tool_test.parcel"]
-    index = ToolIndex(SilentModel())
-    for each in known.values():
-        index.put(each)
-    index.catch_up(100)
-    found = index.find(query, known, 2, encoded=index.encode_query(query))
-    assert ids(found) == ["tool_test.paint_wall", "tool_test.paint_walls"]

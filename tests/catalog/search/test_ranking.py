@@ -1,16 +1,14 @@
-"""Scores by words and by meaning are combined, and several requests in one query are all answered."""
+"""Scores by words and by meaning are combined."""
 
 import dataclasses
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from agenttool import Runtime, make_tool
 from agenttool.catalog.catalog import Catalog
 from agenttool.catalog.search.index import ToolIndex
-from agenttool.catalog.search.ranking import combine_scores, diversify
-from agenttool.records import ToolId, replace
+from agenttool.catalog.search.ranking import combine_scores
+from agenttool.records import replace
 from agenttool.testing.fakes import scripted_tool
 
 KINDS = [
@@ -71,46 +69,6 @@ async def test_a_tool_whose_whole_title_is_asked_for_is_first():
 def test_without_similarities_scores_by_words_are_returned():
     assert combine_scores({}, []) == {}
     assert combine_scores({1: 0.5, 2: 0.0}, [{}, {}]) == {1: 0.5, 2: 0.0}
-
-
-def entry(name, description):
-    declared = scripted_tool(name, namespace="test")
-    declaration = replace(declared.declaration, description=description)
-    return Catalog().prepare(dataclasses.replace(declared, declaration=declaration))[0]
-
-
-@pytest.mark.parametrize("crowd", [0, 1000], ids=["few", "many"])
-@pytest.mark.parametrize(
-    "query",
-    [
-        "Send the customer an invoice. Tell me whether it rains in Oslo.",
-        "send the customer an invoice, and tell me whether it rains in Oslo",
-        "send the customer an invoice then tell me whether it rains in Oslo",
-        "First send the customer an invoice; after that tell me whether it rains in Oslo",
-    ],
-)
-def test_many_tools_for_one_request_leave_room_for_another_request(query, crowd):
-    entries = [entry(f"send_{kind}_invoice", "Send a customer an invoice.") for kind in KINDS]
-    entries += [entry("observe_sky", "Tell whether it rains."), entry("paint_fence", "Paint a fence.")]
-    entries += [entry(f"chore_{n}", f"Do chore number {n}.") for n in range(crowd)]
-    index, known = ToolIndex(), {each.tool_id: each for each in entries}
-    for each in entries:
-        index.put(each)
-    while index.catch_up(1000):
-        pass
-    found = index.find(query, known, 3)
-    assert "tool_test.observe_sky" in [each.tool_id for each in found]
-    assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
-
-
-@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1), st.floats(0.01, 1)), max_size=30))
-def test_diversify_lists_every_tool_by_descending_score(requests):
-    scores = {number: mine for number, (*mine, _) in enumerate(requests)}
-    ranked = [(-score, ToolId(f"tool_{number}"), number) for number, (*_, score) in enumerate(requests)]
-    listed = list(diversify(ranked, scores))
-    assert sorted(number for _, _, number in listed) == list(scores)
-    assert [score for score, _, _ in listed] == sorted(score for score, _, _ in listed)
-    assert listed[:1] == sorted(ranked)[:1]
 
 
 # Search quality on a small catalog of everyday tools and requests for them.

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agenttool.catalog.search.vocabulary import SpellingIndex, Vocabulary
+from agenttool.catalog.search.vocabulary import Vocabulary
 
 TEXTS = st.text(alphabet="aBcd_ .\0é票", max_size=12)
 
@@ -22,31 +22,32 @@ def test_every_word_has_a_symbol_of_its_own():
     vocabulary = Vocabulary()
     words = [f"w{number}" for number in range(70_000)]
     symbols = vocabulary.encode(" ".join(words))
-    assert [vocabulary.symbol(each) for each in words] == list(symbols)
+    assert [vocabulary.get(each) for each in words] == list(symbols)
     assert len(set(symbols)) == len(words)
     assert "\0" not in symbols
     assert symbols.encode()
 
 
 @pytest.fixture
-def spellings():
-    spellings = SpellingIndex()
-    spellings.add(["station", "various", "email", "forecast"], range(4))
-    return spellings
+def vocabulary():
+    vocabulary = Vocabulary()
+    for word in ("station", "various", "email", "forecast"):
+        assert vocabulary[word]
+    return vocabulary
 
 
 @pytest.mark.parametrize(
     ("misspelled", "corrected"),
     [("statoin", "station"), ("staton", "station"), ("stattion", "station"), ("forcast", "forecast")],
 )
-def test_a_misspelled_word_is_corrected(misspelled, corrected, spellings):
-    assert [word for word, _ in spellings.corrections(misspelled)] == [corrected]
+def test_a_misspelled_word_is_corrected(misspelled, corrected, vocabulary):
+    assert [word for word, _ in vocabulary.corrections(misspelled)] == [corrected]
 
 
 @pytest.mark.parametrize("word", ["situation", "furious", "mad"])
-def test_a_different_word_of_similar_spelling_is_not_corrected(word, spellings):
-    assert spellings.corrections(word) == ()
+def test_a_different_word_of_similar_spelling_is_not_corrected(word, vocabulary):
+    assert vocabulary.corrections(word) == []
 
 
-def test_an_unknown_word_is_corrected_to_a_related_one(spellings):
-    assert [word for word, _ in spellings.corrections("mail")] == ["email"]
+def test_an_unknown_word_is_corrected_to_a_related_one(vocabulary):
+    assert [word for word, _ in vocabulary.corrections("mail")] == ["email"]

@@ -1,4 +1,4 @@
-"""What tests of the validator share: one record of each kind that is well, and ways to hear what is found."""
+"""What tests of the validator share: a valid record of each kind, and ways to read the findings."""
 
 import io
 import json

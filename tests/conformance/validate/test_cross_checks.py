@@ -8,7 +8,7 @@ from agenttool.records import OUTCOMES
 ERROR = {"error_code": "c", "message": "m", "recoverability": "not_recoverable"}
 
 
-def told(record, status, result_status, event_type, error_class=None, name="1"):
+def reported(record, status, result_status, event_type, error_class=None, name="1"):
     error = {"error": {"error_class": error_class, **ERROR}} if error_class else {}
     is_error = result_status not in ("succeeded", "partial_succeeded")
     return [
@@ -39,16 +39,16 @@ GOOD = ("succeeded", "succeeded", "tool.invocation.succeeded")
 def test_every_way_to_end_in_the_table_is_well(check, record, outcome):
     for error_class in outcome.error_classes or (None,):
         ended = outcome.invocation_status, outcome.result_status, outcome.terminal_event
-        assert check(*told(record, *ended, error_class)) == []
+        assert check(*reported(record, *ended, error_class)) == []
 
 
-def test_the_three_tell_the_same_end(check, record):
-    found = check(*told(record, "failed", "succeeded", "tool.invocation.canceled"))
+def test_the_three_record_the_same_end(check, record):
+    found = check(*reported(record, "failed", "succeeded", "tool.invocation.canceled"))
     assert found == [("error", "/status", "G-09"), ("error", "/event_type", "AT-EVT-12")]
 
 
 def test_a_call_ends_once(check, record):
-    call, result, event = told(record, *GOOD)
+    call, result, event = reported(record, *GOOD)
     again = [result | {"result_id": "res_2"}, event | {"event_id": "evt_2"}]
     assert check(call, result, event, result, event, *again) == [
         ("error", "/invocation_id", "AT-RES-11"),
@@ -57,8 +57,8 @@ def test_a_call_ends_once(check, record):
 
 
 def test_a_finished_call_has_a_result_and_a_terminal_event(check, record):
-    other = told(record, *GOOD, name="2")
-    call, result, event = told(record, *GOOD)
+    other = reported(record, *GOOD, name="2")
+    call, result, event = reported(record, *GOOD)
     assert check(*other, call, event) == [("error", "", "AT-RES-11")]
     assert check(*other, call, result) == [("error", "", "AT-EVT-12")]
     assert check(*other, call | {"status": "running"}) == []
@@ -68,21 +68,21 @@ def test_without_any_result_or_terminal_event_their_absence_says_nothing(check, 
     assert check(record("tool_invocation", status="failed"), record("tool_event")) == []
 
 
-def test_a_call_that_goes_on_although_it_ended_is_a_warning(check, record):
-    assert check(*told(record, "running", *GOOD[1:])) == [
+def test_a_call_that_continues_although_it_ended_is_a_warning(check, record):
+    assert check(*reported(record, "running", *GOOD[1:])) == [
         ("warning", "/invocation_id", "AT-INV-13"),
         ("warning", "/invocation_id", "AT-INV-13"),
     ]
 
 
-def test_of_a_call_that_was_told_twice_the_last_word_counts(check, record):
-    _, result, event = told(record, *GOOD)
+def test_of_a_call_that_was_recorded_twice_the_last_record_counts(check, record):
+    _, result, event = reported(record, *GOOD)
     states = [record("tool_invocation", status=status) for status in ("running", "succeeded")]
     assert check(*states, result, event) == [("error", "/invocation_id", "AT-MODEL-01")]
 
 
-def test_a_status_nobody_listed_is_not_compared(check, record):
-    found = check(*told(record, "done", "fine", "tool.invocation.succeeded", "execution_failed"))
+def test_an_unlisted_status_is_not_compared(check, record):
+    found = check(*reported(record, "done", "fine", "tool.invocation.succeeded", "execution_failed"))
     assert {row for _, _, row in found} == {"AT-INV-07", "AT-RES-04"}
 
 
@@ -139,7 +139,7 @@ def test_what_was_denied_last_does_not_run(check, record, status):
     assert both(check, call | {"status": "denied"}, first, second) == []
 
 
-def test_at_one_moment_the_list_of_the_call_tells_which_was_last(check, record):
+def test_at_one_moment_the_list_of_the_call_shows_which_was_last(check, record):
     denied, allowed = decided(record, "deny"), decided(record, "allow", "2")
     call = record("tool_invocation", status="succeeded")
     assert both(check, call, denied, allowed) == []
@@ -175,7 +175,7 @@ def test_progress_counts_without_gaps_in_whichever_order_it_is_written(check, re
     assert check(*updates(record, 3, 1, 2)) == []
 
 
-def test_a_gap_is_told_where_it_ends(validated, record):
+def test_a_gap_is_reported_where_it_ends(validated, record):
     first, second = validated(updates(record, 2, 3, 5))
     assert [(each.line, each.pointer, each.requirement) for each in (first, second)] == [
         (1, "/sequence", "AT-PROG-04"),
@@ -223,7 +223,7 @@ def test_a_kind_of_reference_is_not_checked_if_the_set_holds_no_record_of_that_k
     assert check(record("tool_result", persistence_refs=["prs_gone"]), record("tool_progress")) == []
 
 
-def test_each_reference_is_told_by_its_place_and_its_row(check, record):
+def test_each_reference_is_reported_by_its_place_and_its_row(check, record):
     call = record(
         "tool_invocation",
         surface_id="gone",

@@ -7,7 +7,7 @@ from agenttool.records import RECORD_TYPES
 
 
 @pytest.mark.parametrize("kind", RECORD_TYPES)
-def test_a_kind_is_told_by_its_members_as_well_as_by_its_own_word(record, kind):
+def test_a_kind_is_recognized_by_its_members_as_well_as_by_its_own_word(record, kind):
     assert kind_of(record(kind)) == kind
     assert kind_of({"record_type": kind}) == kind
 
@@ -29,7 +29,7 @@ def test_the_id_of_a_record_is_in_the_member_of_its_kind(record, kind):
         ({"tool_id": "t", "input_contract": {}}, "tool_declaration"),
     ],
 )
-def test_a_record_that_lost_its_id_is_still_told_by_what_no_other_has(members, kind):
+def test_a_record_that_lost_its_id_is_still_recognized_by_what_no_other_has(members, kind):
     assert kind_of(members) == kind
 
 

@@ -186,7 +186,7 @@ def test_the_flag_says_error_exactly_for_what_did_not_succeed(check, record, sta
     assert (("error", "/is_error", "AT-RES-10") in missing) == status.is_error
 
 
-def test_a_status_nobody_listed_is_never_a_success(check, record):
+def test_an_unlisted_status_is_never_a_success(check, record):
     assert ("error", "/is_error", "AT-VER-07") in check(record("tool_result", status="fine", is_error=False))
 
 

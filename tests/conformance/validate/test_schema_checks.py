@@ -3,8 +3,8 @@
 import json
 
 import pytest
+from requirement_marks import find_requirement
 
-from agenttool.conformance.ledger import find_requirement
 from agenttool.conformance.validate.schema_checks import CLOSED_LISTS, OUR_MEMBERS, SHAPE_ROWS
 from agenttool.records import RECORD_TYPES
 from agenttool.schema.record_schemas import schema_of

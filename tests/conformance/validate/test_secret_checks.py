@@ -115,7 +115,7 @@ def test_anything_else_is_a_value(value):
         "glpat-" + "x1" * 10,
     ],
 )
-def test_a_credential_told_instead_of_named_is_an_error_and_not_repeated(validated, record, secret):
+def test_a_credential_given_by_value_instead_of_name_is_an_error_and_not_repeated(validated, record, secret):
     for kind, member in (("tool_permission_profile", "credential_refs"), ("tool_interface", "required_credentials")):
         (finding,) = validated([record(kind, **{member: ["vault:github", secret]})])
         assert (finding.pointer, finding.requirement) == (f"/{member}/1", "AT-PERM-06")

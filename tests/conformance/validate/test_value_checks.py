@@ -8,10 +8,10 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from requirement_marks import find_requirement
 
 from agenttool import records
 from agenttool.codec import digest_of, digest_of_bytes, record_digest, to_json
-from agenttool.conformance.ledger import find_requirement
 from agenttool.conformance.validate.value_checks import (
     ROWS,
     ValuePlace,
@@ -204,7 +204,7 @@ def test_the_digest_of_embedded_content_is_that_of_its_bytes_or_its_canonical_js
 def test_a_digest_of_what_could_not_be_read_exactly_is_not_judged(validated, record):
     text = json.dumps(record("tool_event", digest=ZEROS, x=0)).replace('"x": 0', '"x": 1, "x": 2')
     (finding,) = validated(text.encode())
-    assert finding.pointer == "/x"
+    assert finding.message.startswith("the name is used twice")
 
 
 @pytest.mark.parametrize("content", [7, [7], [{}], [{"digest": 7}], [{"digest": ZEROS, "type": []}]])

@@ -19,10 +19,10 @@ class Lives:
     def __init__(self, parent):
         self.parent = parent
         self.child = 0
-        self.told = []
+        self.reported = []
         self._words = set()
         self._born = asyncio.Event()
-        self._hearing = asyncio.ensure_future(self._hear())
+        self._hearing = asyncio.ensure_future(self._receive())
 
     async def begin(self, *words):
         """Start a process."""
@@ -41,7 +41,7 @@ class Lives:
                 await asyncio.sleep(0.001)
 
     async def until(self, word, within_s=None):
-        """Wait until the process says so; tell whether it did in time."""
+        """Wait until the process prints it; return whether it did in time."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 while word not in self._words:
@@ -50,14 +50,14 @@ class Lives:
                 return True
         return False
 
-    async def _hear(self):
+    async def _receive(self):
         while line := (await self.parent.stdout.readline()).decode():
             match line.split():
                 case ["life", number]:
                     self.child = int(number)
                     self._born.set()
                 case words:
-                    self.told += words
+                    self.reported += words
                     self._words |= {*words}
 
     async def close(self):

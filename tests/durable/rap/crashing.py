@@ -1,4 +1,4 @@
-"""A provider for a test that kills it. Each effect is a line of a file, on the disk before its tool goes on."""
+"""A provider for a test that kills it. Each effect is a line of a file, on the disk before its tool continues."""
 
 import asyncio
 import os

@@ -13,7 +13,7 @@ FAULTS = (
     "again later",
     "overtaken",
     "5xx",
-    "heard, then 5xx",
+    "received, then 5xx",
     "garbage",
     "stall",
     "half",
@@ -70,7 +70,12 @@ class FaultyLine:
         if fault == "twice":
             await self._pass_on(request)
         reply = await self._pass_on(request)
-        seen = {"lost reply": b"", "heard, then 5xx": BUSY, "half": reply[:20], "garbage": self._random.randbytes(100)}
+        seen = {
+            "lost reply": b"",
+            "received, then 5xx": BUSY,
+            "half": reply[:20],
+            "garbage": self._random.randbytes(100),
+        }
         return seen.get(fault, reply)
 
     def _stray(self, request):
@@ -99,5 +104,5 @@ async def _message(reader):
     head = await reader.readuntil(b"\r\n\r\n")
     lines = head[:-4].split(b"\r\n")
     length = next((int(line.split(b":")[1]) for line in lines if line.lower().startswith(b"content-length:")), 0)
-    kept = [line for line in lines if not line.lower().startswith(b"connection:")]
-    return b"\r\n".join([*kept, b"connection: close", b"", b""]) + await reader.readexactly(length)
+    stored = [line for line in lines if not line.lower().startswith(b"connection:")]
+    return b"\r\n".join([*stored, b"connection: close", b"", b""]) + await reader.readexactly(length)

@@ -1,4 +1,4 @@
-"""A program in many lives: `lives.py PROGRAM WORD…` forks a child for each line it reads, and tells its process.
+"""A program in many lives: `lives.py PROGRAM WORD…` forks a child for each line it reads, and prints its process.
 
 The parent has everything imported, so that a life is short. A child is the program's `live`, with the words of the
 command line and those of the line; whatever it prints comes after the parent's own line.
@@ -10,7 +10,7 @@ import signal
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
 
-from agenttool.adapters.rap import http_client
+from agenttool.http import client as http_client
 
 
 def main(program, *words):

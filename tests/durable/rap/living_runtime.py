@@ -8,10 +8,11 @@ import asyncio
 from contextlib import suppress
 
 from agenttool import RapServer, Runtime
-from agenttool.adapters.rap import discovery, execute, http_client
+from agenttool.adapters.rap import discovery, execute
 from agenttool.adapters.rap.listener import Listener
+from agenttool.durable import deferred_results, recovery
 from agenttool.errors import StoreError
-from agenttool.pipeline import prompts, recovery
+from agenttool.http import client as http_client
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, RuleSource
 
@@ -30,14 +31,14 @@ def hurry():
     execute.FIRST_DELAY_S, execute.MAX_DELAY_S = 0.01, 0.05
     discovery.FIRST_DELAY_S, discovery.MAX_DELAY_S = 0.02, 0.1
     recovery.POLL_S, recovery.RECOVER_EVERY_S = 0.02, 0.1
-    prompts.REDELIVER_EVERY_S = 0.1
+    deferred_results.REDELIVER_EVERY_S = 0.1
     http_client.HttpClient.__init__.__kwdefaults__["timeout_s"] = 2.0
 
 
 async def answer(rt):
-    """Answer whatever is asked by the first choice, as long as anybody asks."""
+    """Answer whatever is asked by the first choice, as long as there are questions."""
     while True:
-        with suppress(StoreError):  # on a busy machine a process may be taken for dead; it goes on under another name
+        with suppress(StoreError):  # on a busy machine a process may be taken for dead; it continues under another name
             for prompt in await rt.prompts.list():
                 await rt.prompts.choose(prompt.prompt_id, 0)
         await asyncio.sleep(0.02)
@@ -48,7 +49,7 @@ async def offered(rt):
     surface = await rt.surface()
     while "tool_far.append" not in {*surface.tool_refs} - {each.tool_id for each in surface.deferred_tools}:
         await asyncio.sleep(0.02)
-        surface = rt.current(surface)
+        surface = rt.surfaces.current(surface)
     return surface
 
 
@@ -57,8 +58,8 @@ async def run(rt, port, numbers):
     listener.start()
 
     async def start(kind, number, surface):
-        call = await rt.start(kind, {"number": number}, surface=surface)
-        print(call.invocation_id, flush=True)
+        call = await (await rt.start(kind, {"number": number}, surface=surface)).idle()
+        print(call.id, flush=True)
 
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(answer(rt))

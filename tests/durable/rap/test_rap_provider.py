@@ -9,11 +9,11 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from agenttool.adapters.rap.http_client import HttpClient
-from agenttool.adapters.ssrf import SsrfPolicy
+from agenttool.http.client import HttpClient
+from agenttool.http.ssrf import SsrfPolicy
 
 EVENTS = 6
-ROUNDS = int(os.environ.get("AGENTTOOL_RAP_ROUNDS", "100"))
+ROUNDS = int(os.environ.get("AGENTTOOL_RAP_ROUNDS", "60"))
 BOUND_S = 120
 KINDS = ("append", "note", "ask", "watch")
 ANSWERS = (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n", b"")
@@ -28,7 +28,7 @@ class Runtime:
     def __init__(self, base, chance):
         self.base = base
         self.chance = chance
-        self.courier = HttpClient(SsrfPolicy.parse(["127.0.0.1"]), timeout_s=3)
+        self.http_client = HttpClient(SsrfPolicy.parse(["127.0.0.1"]), timeout_s=3)
         self.taken = {}
         self.results = defaultdict(list)
         self.asked = []
@@ -62,20 +62,20 @@ class Runtime:
         """Ask for a call until it is acknowledged."""
         invocation = {"operation": kind, "arguments": {"number": number}, "id": f"{kind}-{number}", "group_id": "g"}
         body = json.dumps({**invocation, "callback_url": self.url}).encode()
-        while not (await self.courier.post(f"{self.base}/invoke", body)).is_accepted:
+        while not (await self.http_client.post(f"{self.base}/invoke", body)).is_accepted:
             await asyncio.sleep(0.02)
 
     async def meet(self):
         """Wait until the provider is there."""
-        while not (await self.courier.get(f"{self.base}/.well-known/rap-toolset")).is_accepted:
+        while not (await self.http_client.get(f"{self.base}/.well-known/rap-toolset")).is_accepted:
             await asyncio.sleep(0.005)
 
     async def answer(self):
-        """Answer every question, as long as anybody asks."""
+        """Answer every question, as long as there are some."""
         while True:
             for question in tuple(self.asked):
                 body = json.dumps({"id": question["id"], "selected": 0}).encode()
-                if (await self.courier.post(question["response_url"], body)).is_accepted:
+                if (await self.http_client.post(question["response_url"], body)).is_accepted:
                     self.asked.remove(question)
             await asyncio.sleep(0.02)
 
@@ -105,9 +105,9 @@ async def killed(folder, seed, rounds, lives_of, port):
         await asyncio.gather(*asking)
         while not is_complete(runtime, calls):
             await asyncio.sleep(0.02)
-            os.kill(lives.child, 0)  # it must live: nobody kills it any more
+            os.kill(lives.child, 0)  # it must live: no test kills it any more
         answering.cancel()
-    await runtime.courier.close()
+    await runtime.http_client.close()
     return runtime, calls
 
 
@@ -120,12 +120,12 @@ def is_complete(runtime, calls):
 def check(runtime, calls, effects):
     """Hold what happened to what was promised."""
     results = runtime.of("tool_result")
-    told = {each["id"]: each["text"] for each in results}
+    reported = {each["id"]: each["text"] for each in results}
     assert Counter(each["id"] for each in results) == Counter(f"{kind}-{number}" for kind, number in calls)
     questions = Counter(each["id"] for each in runtime.of("user_choice"))
     assert all(count == 1 for count in questions.values())
     for kind, number in calls:
-        text, happened = told[f"{kind}-{number}"], effects[f"{kind} {number}"]
+        text, happened = reported[f"{kind}-{number}"], effects[f"{kind} {number}"]
         if text.startswith("Error: the tool's server was restarted"):
             assert kind in ("append", "ask")
             assert happened <= 1
@@ -160,7 +160,5 @@ def test_a_provider_that_is_killed_a_few_times_loses_nothing_and_does_nothing_tw
 
 
 @pytest.mark.soak
-def test_a_provider_that_is_killed_hundreds_of_times_loses_nothing_and_does_nothing_twice(
-    tmp_path, lives_of, free_port
-):
+def test_a_provider_that_is_killed_many_times_loses_nothing_and_does_nothing_twice(tmp_path, lives_of, free_port):
     run(tmp_path, random.randrange(10**6), ROUNDS, lives_of, free_port())

@@ -28,7 +28,8 @@ def model():
 
 
 def report(state, calls):
-    outputs = [[each.status, each.text, each.artifact is not None] for each in state["messages"] if each.type == "tool"]
+    messages = [each for each in state["messages"] if each.type == "tool"]
+    outputs = [[each.status, each.text, each.artifact and each.artifact.status] for each in messages]
     print(json.dumps({"text": state["messages"][-1].text, "outputs": outputs, "calls": calls}))
 
 

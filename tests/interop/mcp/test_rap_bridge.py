@@ -11,11 +11,11 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.extension import ClientExtension
 from mcp.client.stdio import stdio_client
-from mcp_clients import text_of
+from mcp_clients import OpenResult, text_of
 from mcp_types import Request
 
 from agenttool import RapServer, Runtime
-from agenttool.mcp.tasks import EXTENSION, OpenResult
+from agenttool.adapters.mcp.session import TASKS_EXTENSION
 
 FIXTURE = Path(__file__).parents[2] / "support" / "mcp_fixture_server.py"
 
@@ -72,7 +72,7 @@ async def test_a_runtime_calls_an_mcp_server_that_is_offered_over_rap(tmp_path):
 class Follower(ClientExtension):
     """Declares that this client can follow tasks."""
 
-    identifier = EXTENSION
+    identifier = TASKS_EXTENSION
 
 
 class TaskRequest(Request[dict[str, object], str]):

@@ -118,7 +118,7 @@ def built(case):
     [tool] = import_document(service, json.dumps(case["spec"]).encode(), "x").tools
     arguments = dict(case.get("parameters", {}))
     if "requestBody" in case:
-        arguments |= case["requestBody"] if tool.members is not None else {"body": case["requestBody"]}
+        arguments |= case["requestBody"] if tool.input.members is not None else {"body": case["requestBody"]}
     carried = RequestCredentials()
     for use in tool.uses:
         carried.add(use, use.value)

@@ -22,14 +22,14 @@ NODE_PROGRAMS = Path(__file__).parent / "node"
 
 
 class Program:
-    """A process told what to do by lines on stdin; it tells by lines what happened.
+    """A process that reads commands as lines on stdin, and prints a line for each event.
 
-    A provider prints its port on stdout and its log on stderr; a runtime tells everything on stdout. Both are read
+    A provider prints its port on stdout and its log on stderr; a runtime prints everything on stdout. Both are read
     into one list, in the order of arrival.
     """
 
     def __init__(self, command, environment, cwd):
-        self._told = []
+        self._reported = []
         self._news = threading.Condition()
         self._process = subprocess.Popen(
             command,
@@ -62,7 +62,7 @@ class Program:
     def _read(self, stream):
         for line in stream:
             with self._news:
-                self._told.append(parsed(line))
+                self._reported.append(parsed(line))
                 self._news.notify_all()
 
     def do(self, name, **members):
@@ -72,36 +72,36 @@ class Program:
     def say(self, **members):
         self._process.stdin.write(json.dumps(members) + "\n")
 
-    def told(self, **wanted):
-        """Everything told so far that has all these members."""
+    def reported(self, **wanted):
+        """Return every line so far that has all these members."""
         with self._news:
-            return [line for line in self._told if matches(line, wanted)]
+            return [line for line in self._reported if matches(line, wanted)]
 
     def wait_for(self, test=None, /, count=1, **wanted):
         """Wait until something fits the test and has all these members; the last of `count` such lines comes back."""
         end = time.monotonic() + BOUND_S
         with self._news:
             while True:
-                found = [line for line in self._told if matches(line, wanted) and (test is None or test(line))]
+                found = [line for line in self._reported if matches(line, wanted) and (test is None or test(line))]
                 if len(found) >= count:
                     return found[count - 1]
                 left = end - time.monotonic()
                 if left <= 0 or (
                     self._process.poll() is not None and not any(map(threading.Thread.is_alive, self._readers))
                 ):
-                    told = "\n".join(map(str, self._about(wanted)[-40:]))
+                    reported = "\n".join(map(str, self._about(wanted)[-40:]))
                     state = "lives" if self._process.poll() is None else f"ended with {self._process.returncode}"
-                    pytest.fail(f"nothing fits {wanted} {count} times; it {state}; the last lines told were:\n{told}")
+                    pytest.fail(f"nothing fits {wanted} {count} times; it {state}; the last lines were:\n{reported}")
                 self._news.wait(min(left, 0.5))
 
     def _about(self, wanted):
-        """What was told about the same call, or everything if no call is named."""
-        return [line for line in self._told if "id" not in wanted or line.get("id") in {wanted["id"], None}]
+        """Return the lines about the same call, or all lines if no call is named."""
+        return [line for line in self._reported if "id" not in wanted or line.get("id") in {wanted["id"], None}]
 
     def exactly(self, count, **wanted):
         """Wait until so many lines have all these members, and insist that no more do."""
         self.wait_for(count=count, **wanted)
-        assert len(self.told(**wanted)) == count
+        assert len(self.reported(**wanted)) == count
 
     def close_stdin(self):
         self._process.stdin.close()

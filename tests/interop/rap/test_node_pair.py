@@ -92,7 +92,7 @@ def test_what_may_not_be_called_never_leaves_the_runtime(pair, tool, arguments):
     runtime.do("invoke", thread="s", id="c1", tool=tool, arguments=arguments)
     result = runtime.wait_for(event="result", id="c1")
     assert (result["source"], text_of(result)[:7]) == ("runtime", "Error: ")
-    assert provider.told(event="run") == []
+    assert provider.reported(event="run") == []
 
 
 def test_events_come_inline_or_in_threads_of_their_own(pair):
@@ -169,7 +169,7 @@ def test_a_page_without_tls_is_not_shown(pair):
     runtime.do("invoke", thread="s", id="m", tool="read_mail")
     assert text_of(runtime.wait_for(event="result", id="m")).startswith("Error: nobody authorized")
     runtime.wait_for(event="malformed", reason="auth_url must be HTTPS")
-    assert runtime.told(event="oauth") == []
+    assert runtime.reported(event="oauth") == []
 
 
 def test_a_view_is_stored_unchanged_and_cleared(pair):
@@ -235,7 +235,9 @@ def test_a_session_moves_with_its_notes_and_subscriptions(pair, node_provider):
     assert text_of(runtime.wait_for(event="result", id="r")) == "1"
     destination.wait_for(event="run", operation="recall")
     runtime.wait_for(event="injected", id="w", final=True)
-    assert [line["text"] for line in runtime.told(event="injected")] == [f'{{"bed":1,"n":{n}}}' for n in range(1, 13)]
+    assert [line["text"] for line in runtime.reported(event="injected")] == [
+        f'{{"bed":1,"n":{n}}}' for n in range(1, 13)
+    ]
 
 
 def test_a_migration_that_fails_leaves_the_session_where_it_is(pair, node_provider):
@@ -262,8 +264,8 @@ def test_tools_of_two_servers_that_share_a_name_are_offered_by_neither(pair, nod
         "discover", session="t", servers=[{"url": provider.url}, {"url": other.url}, {"url": "http://127.0.0.1:9"}]
     )
     assert runtime.wait_for(event="tools", session="t")["names"] == []
-    assert runtime.told(event="clash", session="t", name="echo")
-    assert runtime.told(event="toolset_refused", server="http://127.0.0.1:9")
+    assert runtime.reported(event="clash", session="t", name="echo")
+    assert runtime.reported(event="toolset_refused", server="http://127.0.0.1:9")
 
 
 @pytest.mark.parametrize("stop", ["close_stdin", "terminate"])

@@ -33,7 +33,7 @@ def test_garbage_is_refused_and_settles_nothing(pair):
     provider, runtime = pair(["--faults", "garbage"])
     echo_all(runtime, 2)
     provider.wait_for(event="callback", count=2)
-    answers = {line["what"]: line["status"] for line in provider.told(event="fault")}
+    answers = {line["what"]: line["status"] for line in provider.reported(event="fault")}
     assert len(answers) > 20
     assert {what: status for what, status in answers.items() if not 400 <= status < 500} == {}
     runtime.exactly(2, event="result")
@@ -43,8 +43,8 @@ def test_strangers_are_answered_by_4xx_so_that_they_stop(pair):
     provider, runtime = pair(["--faults", "strangers"])
     echo_all(runtime, 1)
     provider.wait_for(event="callback")
-    assert {line["status"] for line in provider.told(event="fault")} == {404}
-    assert runtime.told(event="view") == []
+    assert {line["status"] for line in provider.reported(event="fault")} == {404}
+    assert runtime.reported(event="view") == []
 
 
 def test_events_outside_of_their_subscription_are_dropped(pair):
@@ -53,7 +53,7 @@ def test_events_outside_of_their_subscription_are_dropped(pair):
     provider.wait_for(event="fault", what="late event", status=410)
     provider.wait_for(event="fault", what="early event", status=404)
     runtime.wait_for(event="injected", count=3)
-    assert [json.loads(line["text"])["n"] for line in runtime.told(event="injected")] == [1, 2, 3]
+    assert [json.loads(line["text"])["n"] for line in runtime.reported(event="injected")] == [1, 2, 3]
 
 
 def test_a_5xx_is_tried_again_with_the_same_call(pair):
@@ -69,7 +69,7 @@ def test_only_200_takes_a_call_on_and_nothing_else_is_tried_again(pair, status):
     runtime.do("invoke", thread="s", id="c", tool="list_beds")
     assert runtime.wait_for(event="result", id="c")["source"] == "dispatch"
     provider.exactly(1, event="answered", status=status)
-    assert provider.told(event="followed") == []
+    assert provider.reported(event="followed") == []
 
 
 def test_a_notice_that_fails_is_neither_repeated_nor_waited_for(pair):
@@ -129,7 +129,7 @@ def test_a_crashed_provider_finishes_what_it_had_accepted(pair, node_provider, t
     node_provider("--state", tmp_path / "p", "--port", provider.port)
     assert text_of(runtime.wait_for(event="result", id="g")) == "grown after 400 ms"
     runtime.wait_for(event="injected", id="w", final=True)
-    numbers = [json.loads(line["text"])["n"] for line in runtime.told(event="injected")]
+    numbers = [json.loads(line["text"])["n"] for line in runtime.reported(event="injected")]
     assert sorted(set(numbers)) == list(range(1, 31))
 
 
@@ -145,9 +145,9 @@ def test_a_crashed_runtime_takes_up_its_calls_at_the_same_address(pair, node_run
     again.do("choose", thread="s", id="v", selected=0)
     assert text_of(again.wait_for(event="result", id="v")) == "picked 0: Open for 2 minutes"
     again.do("history", thread="s")
-    kept = {entry["id"]: entry for entry in again.wait_for(event="history")["entries"] if entry["role"] == "tool"}
-    ended = {"model": kept["g"]["content"]} if "g" in kept else again.wait_for(event="result", id="g")
-    assert text_of(ended) == "grown after 2000 ms"  # told by the first one if all stood still for so long
+    stored = {entry["id"]: entry for entry in again.wait_for(event="history")["entries"] if entry["role"] == "tool"}
+    ended = {"model": stored["g"]["content"]} if "g" in stored else again.wait_for(event="result", id="g")
+    assert text_of(ended) == "grown after 2000 ms"  # reported by the first one if all were stopped for so long
     provider.exactly(2, event="run")
 
 
@@ -174,7 +174,7 @@ def test_an_invocation_that_cannot_be_answered_is_refused(pair, body):
     provider, runtime = pair()
     runtime.do("raw", url=f"{provider.url}/rap/run", body=body)
     assert runtime.wait_for(event="raw")["status"] == 400
-    assert provider.told(event="run") == []
+    assert provider.reported(event="run") == []
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_one_fault_in_a_manifest_refuses_all_of_it(node_runtime, inbox, broken):
     inbox.manifest = GOOD | broken
     runtime.do("discover", session="s", servers=[{"url": inbox.url}])
     assert runtime.wait_for(event="tools")["names"] == []
-    assert runtime.told(event="toolset_refused")[0]["faults"]
+    assert runtime.reported(event="toolset_refused")[0]["faults"]
 
 
 def test_a_manifest_without_a_fault_is_taken(node_runtime, inbox):

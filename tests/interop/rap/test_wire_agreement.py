@@ -144,7 +144,7 @@ def test_both_readings_take_and_refuse_the_same_messages(launch, node, node_prog
     for (name, *_), body in asked:
         other.say(kind=kind_of(name), body=base64.b64encode(body).decode())
     other.wait_for(event="verdict", count=len(asked))
-    verdicts = other.told(event="verdict")
+    verdicts = other.reported(event="verdict")
     differ = [
         f"{label}: ours {'takes' if ours else 'refuses'} it; theirs says {verdict['fault']}"
         for (label, body), verdict in zip(asked, verdicts, strict=True)

@@ -58,7 +58,7 @@ async def until(claim):
 
 
 def is_alive(pid):
-    """Tell whether a process still does anything; a zombie does not."""
+    """Return whether a process still does anything; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):

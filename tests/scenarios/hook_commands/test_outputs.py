@@ -18,8 +18,8 @@ async def test_a_message_is_on_record_and_in_the_stream(folder):
     result, records = await folder.run()
     (hook,) = records.of("tool_hook")
     assert hook["outputs"] == [{"type": "message", "message": "good morning"}]
-    heard = [event["data"].get("message") for event in records.of("tool_event") if "hook_id" in event["data"]]
-    assert heard == ["good morning"]
+    received = [event["data"].get("message") for event in records.of("tool_event") if "hook_id" in event["data"]]
+    assert received == ["good morning"]
     assert records.of("tool_invocation")[0]["model_input"] == {"name": "ada"}
     assert result.status == "succeeded"
 
@@ -60,7 +60,7 @@ async def test_a_replaced_input_is_judged_and_run_and_the_change_is_on_record(fo
     ("hint", "ends"),
     [("allow", None), ("passthrough", None), ("ask", "permission_denied"), ("deny", "permission_denied")],
 )
-async def test_a_hint_is_heard_by_the_decision_and_can_make_it_stricter(folder, place, hint, ends):
+async def test_a_hint_reaches_the_decision_and_can_make_it_stricter(folder, place, hint, ends):
     folder.says("judge", {"permission_result": hint, "permission_reason": "I say so"}, event=place)
     result, records = await folder.run(approve="deny")
     (hook,), (decision,) = records.of("tool_hook"), records.of("tool_permission_decision")
@@ -135,7 +135,7 @@ BEFORE = ("pre_tool_use", "permission_request", "decided", "permission_decision"
         ("fail", ("post_tool_use_failure", "result_persistence", "failed")),
     ],
 )
-async def test_a_command_may_stand_at_all_six_places_and_is_told_each_in_its_turn(folder, name, after):
+async def test_a_command_may_stand_at_all_six_places_and_gets_each_in_its_turn(folder, name, after):
     folder.hook("witness", 'cat >> seen; echo >> seen; echo \'{"message": "saw it"}\'', event=[*HookEvent])
     result, records = await folder.run(name)
     happened = [

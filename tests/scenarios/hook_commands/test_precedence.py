@@ -56,7 +56,7 @@ async def test_the_strictest_of_rule_and_hooks_decides_so_that_no_hook_allows_wh
     (decision,) = records.of("tool_permission_decision")
     assert result.is_error is bool({rule, python_says, command_says} & {"ask", "deny"})
     assert result.error is None or result.error.error_class == "permission_denied"
-    assert [heard["behavior"] for heard in decision["reason"]["details"]["hooks"]] == [python_says, command_says]
+    assert [received["behavior"] for received in decision["reason"]["details"]["hooks"]] == [python_says, command_says]
 
 
 @pytest.mark.requirement("AT-HOOK-14")

@@ -92,7 +92,7 @@ def test_bounds_may_be_as_wide_as_64_bits():
     assert not check.accepts({"a": -(2**63) - 1})
 
 
-def test_classes_of_one_name_are_kept_apart():
+def test_classes_of_one_name_are_distinguished():
     def made(kind):
         class Arguments(BaseModel):
             a: kind

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from agenttool.errors import ConfigError
 from agenttool.schema.signature import signature_of
-from agenttool.schema.signature.callables import Docstring, parse_docstring
+from agenttool.schema.signature.callables import parse_docstring
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -127,29 +127,31 @@ SPHINX = """Do it.
     [
         (
             GOOGLE,
-            Docstring(
-                description="Do it.\n\nEven more.\n\nReturns:\n    The thing\n    in two lines.\n\nRaises:\n    ValueError: If not."
-                "\n\nNote:\n    Be careful.\n\nExample:\n    >>> do(1)\n    2",
-                parameters={"a": "First: with a colon\nand a second line.", "b": "Second."},
+            (
+                (
+                    "Do it.\n\nEven more.\n\nReturns:\n    The thing\n    in two lines.\n\nRaises:\n    ValueError: If not."
+                    "\n\nNote:\n    Be careful.\n\nExample:\n    >>> do(1)\n    2"
+                ),
+                {"a": "First: with a colon\nand a second line.", "b": "Second."},
             ),
         ),
         (
             NUMPY,
-            Docstring(
-                description="Do it.\n\nReturns:\n    str: The thing.\n\nExamples:\n    >>> do(1)\n    2",
-                parameters={"a": "First.", "b": "Both.", "c": "Both."},
+            (
+                "Do it.\n\nReturns:\n    str: The thing.\n\nExamples:\n    >>> do(1)\n    2",
+                {"a": "First.", "b": "Both.", "c": "Both."},
             ),
         ),
         (
             SPHINX,
-            Docstring(
-                description="Do it.\n\nReturns:\n    the thing\n\nRaises:\n    ValueError: if not",
-                parameters={"a": "first\ngoes on", "b": "second"},
+            (
+                "Do it.\n\nReturns:\n    the thing\n\nRaises:\n    ValueError: if not",
+                {"a": "first\ngoes on", "b": "second"},
             ),
         ),
-        ("Do: it.\n\n    indented\n", Docstring(description="Do: it.\n\n    indented")),
-        ("Args:\n    z: Not a parameter.", Docstring(description="Args:\n    z: Not a parameter.")),
-        ("", Docstring(description="")),
+        ("Do: it.\n\n    indented\n", ("Do: it.\n\n    indented", {})),
+        ("Args:\n    z: Not a parameter.", ("Args:\n    z: Not a parameter.", {})),
+        ("", ("", {})),
     ],
 )
 def test_a_docstring_is_taken_apart_in_its_own_style(text, docs):
@@ -164,8 +166,8 @@ LINES = st.sampled_from(
 
 @given(st.lists(LINES | st.text(max_size=8), max_size=12).map("\n".join))
 def test_no_text_is_too_odd_to_be_read(text):
-    docs = parse_docstring(text, {"a"})
-    assert set(docs.parameters) <= {"a"}
+    _, parameters = parse_docstring(text, {"a"})
+    assert set(parameters) <= {"a"}
 
 
 def test_a_parser_that_trips_costs_only_the_structure(monkeypatch):
@@ -173,4 +175,4 @@ def test_a_parser_that_trips_costs_only_the_structure(monkeypatch):
         raise IndexError
 
     monkeypatch.setattr("griffe.Docstring.parse", trip)
-    assert parse_docstring(GOOGLE, {"a"}) == Docstring(description=GOOGLE.strip())
+    assert parse_docstring(GOOGLE, {"a"}) == (GOOGLE.strip(), {})

@@ -28,18 +28,18 @@ async def main(folder, owner):
     await calls.renew_lease(Moment(LATER))
     questions = [call.approval_id for call in await calls.awaiting_answer(limit=1000)]
     print("ready", flush=True)
-    sys.stdin.readline()  # everybody begins at once
+    sys.stdin.readline()  # all processes begin at once
     answered = [
         each for each in questions if await calls.answer(each, owner.encode(), now_ns=NOW) is AnswerStatus.ACCEPTED
     ]
     taken = [call.invocation_id for call in await claim(calls, now=Moment(NOW), limit=3)]
     print("began", flush=True)
-    sys.stdin.readline()  # nobody takes more before everybody has some
+    sys.stdin.readline()  # no process takes more before each has some
     while found := await claim(calls, now=Moment(NOW), limit=3):
         taken += [call.invocation_id for call in found]
         await asyncio.sleep(0.002)  # let the others have a go
     print(json.dumps({"answered": answered, "taken": taken}), flush=True)
-    sys.stdin.readline()  # alive until everybody is done
+    sys.stdin.readline()  # alive until all are done
     await store.close()
 
 

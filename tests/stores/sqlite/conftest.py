@@ -1,9 +1,10 @@
 """A file to write to, and a call's facts to write."""
 
 import sqlite3
+from contextlib import suppress
 
 import pytest
-from call_facts import story_of
+from call_facts import facts_of_call
 
 from agenttool.journal.steps import STEPS
 from agenttool.stores.sqlite.store import SqliteStore
@@ -16,8 +17,18 @@ def path(tmp_path):
 
 @pytest.fixture
 def open_store(path):
-    """Open the file as an owner, as often as a test likes."""
-    return lambda owner=None: SqliteStore.open(path, steps=STEPS, owner=owner)
+    """Open the file as an owner, as often as a test likes; what a test leaves open, as a dead process does, is closed."""
+    stores = []
+
+    def open_store(owner=None):
+        stores.append(SqliteStore.open(path, steps=STEPS, owner=owner))
+        return stores[-1]
+
+    yield open_store
+    for store in stores:
+        with suppress(sqlite3.Error):
+            store._reader.close()
+            store.log._writer.close()
 
 
 @pytest.fixture
@@ -25,7 +36,7 @@ def write():
     async def write(store, *numbers, settle=True, apart=False):
         """Write calls, each with one commit; or each fact with its own."""
         for number in numbers:
-            for fact in story_of(number):
+            for fact in facts_of_call(number):
                 store.log.append(fact)
                 if apart:
                     await store.log.settle()

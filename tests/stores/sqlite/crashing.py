@@ -24,7 +24,7 @@ from agenttool.stores.sqlite.store import SqliteStore
 
 sys.path.append(str(Path(__file__).parents[2] / "support"))
 
-from call_facts import invocation_number, story_of
+from call_facts import facts_of_call, invocation_number
 
 CALLERS = 6
 PER_ROUND = 20_000
@@ -35,8 +35,8 @@ LONGEST_S = 0.03
 async def one_call(store, number, say):
     """Write a call the way the pipeline does, and say what is settled once it is."""
     log, calls, call = store.log, store.open_calls, invocation_number(number)
-    facts = story_of(number)
-    before = story_of(number, until=STARTED)
+    facts = facts_of_call(number)
+    before = facts_of_call(number, until=STARTED)
     for fact in before:
         log.append(fact)
     calls.save(SavedCheckpoint(call, kind="started", body=b"%d" % number))
@@ -53,7 +53,7 @@ async def one_call(store, number, say):
 
 async def fact_by_fact(store, number, say):
     """Write a call with a commit for each fact, and nothing but its facts to say that it has begun."""
-    for fact in story_of(number):
+    for fact in facts_of_call(number):
         store.log.append(fact)
         await store.log.settle()
         if fact.step is STARTED:
@@ -109,13 +109,13 @@ def a_round(path, first, rng):
 
 
 async def look(path, started, ended):
-    """Tell every broken promise: what was said is there, and no call is half written."""
+    """Yield every broken promise: what was said is there, and no call is half written."""
     store = SqliteStore.open(path, steps=STEPS)
     wrong = []
     for number in started | ended:
         call = invocation_number(number)
         taken = [fact.step.name for fact in store.log.facts_of(call)]
-        whole = [fact.step.name for fact in story_of(number)]
+        whole = [fact.step.name for fact in facts_of_call(number)]
         held = await store.open_calls.get(call)
         if taken != whole[: len(taken)] or len(taken) < 3:
             wrong.append(f"call {number} was started and has only {taken}")

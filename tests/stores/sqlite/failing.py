@@ -3,7 +3,7 @@
 `io`: the process may not let files grow (RLIMIT_FSIZE), so that the kernel refuses writes and SQLite sees an I/O error.
 `full`: the folder is a file system of half a megabyte that another file fills up, so that the kernel says ENOSPC; run it
 in a mount namespace of its own.
-`sync`: whoever runs it makes `fdatasync` fail now and then, as `strace` can; here it is only written.
+`sync`: the test that runs it makes `fdatasync` fail now and then, as `strace` can; here it is only written.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from agenttool.stores.sqlite.store import SqliteStore
 
 sys.path.append(str(Path(__file__).parents[2] / "support"))
 
-from call_facts import invocation_number, story_of
+from call_facts import facts_of_call, invocation_number
 
 CALLERS = 10
 
@@ -36,7 +36,7 @@ async def settled(store):
 
 
 async def one_call(store, number):
-    for fact in story_of(number):
+    for fact in facts_of_call(number):
         store.log.append(fact)
     return await settled(store)
 
@@ -44,7 +44,7 @@ async def one_call(store, number):
 async def fact_by_fact(store, number):
     """Write a call as a lone caller does, each fact for itself; give what became of each."""
     became = []
-    for fact in story_of(number):
+    for fact in facts_of_call(number):
         store.log.append(fact)
         became.append(await settled(store))
     return became
@@ -84,7 +84,7 @@ class Full:
 
 
 async def write_one_by_one(store):
-    """Write calls and tell how many facts could not be settled at first, once all of them are."""
+    """Write calls and return how many facts could not be settled at first, once all of them are."""
     became = [each for number in range(1, 1 + CALLERS) for each in await fact_by_fact(store, number)]
     for _ in range(CALLERS):
         if await settled(store) is None:
@@ -96,7 +96,7 @@ async def main(mode, folder):
     store = SqliteStore.open(folder / "state.db", steps=STEPS)
     await store.open_calls.renew_lease(
         Moment(2**62)
-    )  # whoever writes alone by the shortest way has said that they live
+    )  # a process that writes alone by the shortest path has renewed its lease
     if mode == "sync":
         failed = await write_one_by_one(store)
         flaws = [str(flaw) for flaw in store.log.verify()]

@@ -1,6 +1,6 @@
 """One of several processes that write to one file: `sharing.py FOLDER NUMBER`; number 0 only looks at the file.
 
-Each writes until it is told to stop, and says `shared` once others have written in between a few times; at the end it
+Each writes until the test stops it, and says `shared` once others have written in between a few times; at the end it
 says how many calls it wrote.
 """
 
@@ -15,7 +15,7 @@ from agenttool.stores.sqlite.store import SqliteStore
 
 sys.path.append(str(Path(__file__).parents[2] / "support"))
 
-from call_facts import story_of
+from call_facts import facts_of_call
 
 CALLERS = 4
 PER_WRITER = 1_000_000
@@ -29,7 +29,7 @@ async def write(store, first):
     async def caller():
         nonlocal done, mine
         while not stopped.done():
-            for fact in story_of(next(numbers)):
+            for fact in facts_of_call(next(numbers)):
                 store.log.append(fact)
                 mine += 1
                 await store.log.settle()
@@ -68,7 +68,7 @@ async def main(folder, number):
     store = SqliteStore.open(Path(folder) / "state.db", steps=STEPS)
     if number:
         print("ready", flush=True)
-        sys.stdin.readline()  # everybody begins at once
+        sys.stdin.readline()  # all processes begin at once
         await write(store, number * PER_WRITER)
     else:
         look(store)

@@ -23,12 +23,12 @@ async def test_a_copy_made_while_the_log_is_written_is_a_log_of_its_own(open_sto
     store.open_calls.save(SavedCheckpoint(invocation_number(500), kind="asked", body=b"inputs"))
     head = store.log.head()
 
-    async def go_on():
+    async def proceed():
         for number in range(200, 240):
             await write(store, number)
 
     target = tmp_path / "copy.db"
-    await asyncio.gather(asyncio.to_thread(copy_store, store.path, target, STEPS), go_on())
+    await asyncio.gather(asyncio.to_thread(copy_store, store.path, target, STEPS), proceed())
     await store.close()
 
     copy = SqliteStore.open(target, steps=STEPS)

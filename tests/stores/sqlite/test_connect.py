@@ -73,17 +73,17 @@ def at_night(folder, path, breaking):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("breaking", "told"),
+    ("breaking", "message"),
     [
         ("head -c 400k /dev/zero > filler 2>/dev/null", "its disk is full: free some space, and try again"),
         ("mount -o remount,ro $1", "nothing can be written there: check the permissions"),
     ],
 )
-async def test_a_file_can_be_read_where_nothing_can_be_written(path, open_store, write, tmp_path, breaking, told):
+async def test_a_file_can_be_read_where_nothing_can_be_written(path, open_store, write, tmp_path, breaking, message):
     store = open_store()
     await write(store, 1)
     await store.close()
     (folder := tmp_path / "small").mkdir()
     ended, complained = await asyncio.to_thread(at_night, folder, path, breaking)
     assert ended == ["status 0", "status 0", "status 2"]
-    assert told in complained
+    assert message in complained

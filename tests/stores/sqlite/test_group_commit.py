@@ -5,10 +5,10 @@ import sqlite3
 import sys
 import threading
 from contextlib import suppress
-from itertools import count
+from itertools import chain, count
 
 import pytest
-from call_facts import invocation_number, story_of
+from call_facts import facts_of_call, invocation_number
 
 from agenttool.errors import StoreError
 from agenttool.journal import steps
@@ -33,14 +33,14 @@ def commits(monkeypatch):
 
 @pytest.fixture
 def quick(monkeypatch):
-    """A disk that nobody calls slow, however busy this machine is."""
+    """A disk that is never slow, however busy this machine is."""
     monkeypatch.setattr(group_commit, "SHARED_WAIT_S", 60.0)
     monkeypatch.setattr(group_commit, "SINGLE_WAIT_S", 60.0)
 
 
 @pytest.fixture
 def slow(monkeypatch):
-    """A disk that everybody calls slow."""
+    """A disk that is always slow."""
     monkeypatch.setattr(group_commit, "SHARED_WAIT_S", -60.0)
     monkeypatch.setattr(group_commit, "SINGLE_WAIT_S", -60.0)
 
@@ -94,7 +94,7 @@ async def test_facts_without_a_settle_are_written_after_a_long_commit(open_store
     store = open_store()
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    settled, left = story_of(1)[:2]
+    settled, left = facts_of_call(1)[:2]
     store.log.append(settled)
     settling = asyncio.ensure_future(store.log.settle())
     await asyncio.sleep(0.01)  # so long that it departs
@@ -103,14 +103,14 @@ async def test_facts_without_a_settle_are_written_after_a_long_commit(open_store
     other.execute("ROLLBACK")
     other.close()
     await settling
-    while store.log.last < 2:  # noqa: ASYNC110 -- whether anybody is told is what is asked
+    while store.log.last < 2:  # noqa: ASYNC110 -- whether an event reports it is what is tested
         await asyncio.sleep(0.01)
     await store.close()
 
 
 async def test_a_running_call_is_read_as_it_stands_and_a_reader_sees_only_durable_facts(open_store):
     store = open_store()
-    facts = story_of(1)[:3]
+    facts = facts_of_call(1)[:3]
     for fact in facts:
         store.log.append(fact)
     assert len(store.log.facts_of(invocation_number(1))) == 3
@@ -180,7 +180,7 @@ async def test_the_write_ahead_log_is_checkpointed_once_no_caller_waits(open_sto
     await asyncio.gather(*[write(store, number) for number in range(1, 200)])
     assert when_kept[0] == before
     async with asyncio.timeout(60):
-        while path.stat().st_size == before:  # noqa: ASYNC110 -- nobody is told of it
+        while path.stat().st_size == before:  # noqa: ASYNC110 -- it has no event
             await asyncio.sleep(0.02)
     assert list(store.log.verify()) == []
     await store.close()
@@ -196,7 +196,7 @@ async def test_closing_writes_pending_facts(open_store, write):
 
 
 class Interrupting:
-    """Somebody who presses Ctrl-C at one place after the other: Python hears of it where something is called."""
+    """A user presses Ctrl-C at one place after the other: Python notices it where something is called."""
 
     def __init__(self, place):
         self.left = place
@@ -230,7 +230,7 @@ def test_an_interrupt_at_any_place_loses_nothing_and_has_nothing_written_twice(o
         store = runner.run(begin())
         for place in count(1):
             store.log.group._lone = lone
-            for fact in story_of(1 + place)[:facts]:
+            for fact in facts_of_call(1 + place)[:facts]:
                 store.log.append(fact)
             interrupting = Interrupting(place)
             with suppress(KeyboardInterrupt):
@@ -239,7 +239,22 @@ def test_an_interrupt_at_any_place_loses_nothing_and_has_nothing_written_twice(o
             assert len(store.log.stored_facts_of(invocation_number(1 + place))) == facts, place
             if interrupting.left > 0:
                 break
-        assert place > 20, "nobody was interrupted"
-        assert store.log.last == len(story_of(1)) + place * facts
+        assert place > 20, "no call was interrupted"
+        assert store.log.last == len(facts_of_call(1)) + place * facts
         assert list(store.log.verify()) == []
         runner.run(store.close())
+
+
+async def test_a_process_without_its_lease_writes_no_nested_calls_of_calls_that_others_claimed(open_store):
+    log = open_store().log
+    scenarios = (
+        facts_of_call(1, until=steps.STARTED),
+        facts_of_call(2, parent=1),
+        facts_of_call(3, parent=2),
+        facts_of_call(4, parent=9),
+    )
+    for fact in chain.from_iterable(scenarios):
+        log.append(fact)
+    log.group.claimed.add(invocation_number(1))
+    assert log.group.drop_open_calls() == {invocation_number(1), invocation_number(2), invocation_number(3)}
+    assert {call for call, _ in log.group.batch.facts} == {invocation_number(4)}

@@ -5,7 +5,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from call_facts import TOOL, invocation_number, story_of
+from call_facts import TOOL, facts_of_call, invocation_number
 
 from agenttool.errors import StoreError
 from agenttool.journal import steps
@@ -22,7 +22,7 @@ CALLS = 40_000
 @pytest.mark.soak
 async def test_a_long_log_is_opened_tailed_and_looked_up_without_reading_the_rest(open_store, tamper):
     store = open_store()
-    first, lines = invocation_number(1), [encode_fact(fact) for fact in story_of(1)]
+    first, lines = invocation_number(1), [encode_fact(fact) for fact in facts_of_call(1)]
     for number in range(1, CALLS):
         call = invocation_number(number)
         named = call.encode()
@@ -32,7 +32,7 @@ async def test_a_long_log_is_opened_tailed_and_looked_up_without_reading_the_res
     await store.close()
 
     store = open_store()
-    for fact in story_of(CALLS):  # and one that is not in the index yet
+    for fact in facts_of_call(CALLS):  # and one that is not in the index yet
         store.log.append(fact)
     await store.log.settle()
     counts = [0]
@@ -62,7 +62,7 @@ async def test_a_listener_is_called_for_facts_of_another_process(open_store, wri
         await news.wait()
         news.clear()
     assert [fact.step.name for fact in here.log.facts_of(invocation_number(1))] == [
-        fact.step.name for fact in story_of(1)
+        fact.step.name for fact in facts_of_call(1)
     ]
     stop()
     await here.close()
@@ -89,7 +89,7 @@ async def test_facts_that_are_too_long_for_one_row_are_split(open_store, write, 
     assert list(store.log.verify()) == []
     for number in range(1, 21):
         assert [encode_fact(fact) for fact in store.log.facts_of(invocation_number(number))] == list(
-            map(encode_fact, story_of(number))
+            map(encode_fact, facts_of_call(number))
         )
     rows = tamper("UPDATE facts SET last = last")
     assert rows == {1: 100, 1 << 20: 1}.get(row_bytes, rows)
@@ -98,7 +98,7 @@ async def test_facts_that_are_too_long_for_one_row_are_split(open_store, write, 
 
 async def test_a_fact_that_is_too_large_for_a_row_fails_only_its_caller(open_store, write, monkeypatch):
     store = open_store()
-    facts = story_of(1)
+    facts = facts_of_call(1)
     monkeypatch.setattr(log, "FACT_BYTES", max(len(encode_fact(fact)) for fact in facts) - 1)
     with pytest.raises(StoreError, match="pass a file"):
         await write(store, 1)
@@ -116,12 +116,12 @@ async def test_a_gigabyte_of_facts_does_not_affect_later_callers(open_store, wri
         store.log.append(Fact(steps.PLANNED, 1, 0, invocation_number(number), TOOL, words))
     await store.log.settle()
     await write(store, 11)
-    assert store.log.last == 10 + len(story_of(11))
+    assert store.log.last == 10 + len(facts_of_call(11))
     await store.close()
 
 
 def moment(number):
-    return story_of(number)[0].at_ns
+    return facts_of_call(number)[0].at_ns
 
 
 async def test_old_facts_are_deleted_and_the_chain_continues_from_an_anchor(open_store, write, monkeypatch):
@@ -160,7 +160,7 @@ async def test_positions_continue_after_all_facts_are_deleted(open_store, write)
 async def test_the_facts_of_an_open_call_are_not_deleted_at_any_age(open_store, write):
     store = open_store()
     await write(store, 1)
-    for fact in story_of(2)[:3]:
+    for fact in facts_of_call(2)[:3]:
         store.log.append(fact)
     store.open_calls.save(SavedCheckpoint(invocation_number(2), kind="started", body=b""))
     await write(store, 3)
@@ -172,7 +172,7 @@ async def test_the_facts_of_an_open_call_are_not_deleted_at_any_age(open_store, 
 
 async def test_a_deleted_call_that_is_listed_as_started_is_not_recovered(open_store, path):
     store = open_store()
-    facts = story_of(1)
+    facts = facts_of_call(1)
     for part in (facts[:3], facts[3:]):
         await store.open_calls.renew_lease(Moment(2**60))  # which lists the call as started
         for fact in part:
@@ -196,3 +196,15 @@ async def test_a_deletion_without_old_facts_changes_nothing(open_store, write):
     assert store.log.last == 5
     assert list(store.log.verify()) == []
     await store.close()
+
+
+def test_pages_are_removed_many_at_a_time(tmp_path):
+    with closing(sqlite3.connect(tmp_path / "s.db", isolation_level=None)) as file:
+        for statement in ("PRAGMA auto_vacuum = INCREMENTAL", "CREATE TABLE t (x)"):
+            file.execute(statement)
+        file.executemany("INSERT INTO t VALUES (?)", [("y" * 4000,)] * 600)
+        file.execute("DELETE FROM t")
+        rounds = 1
+        while not log.remove_free_pages(file):
+            rounds += 1
+        assert (rounds, file.execute("PRAGMA freelist_count").fetchone()[0]) == (3, 0)

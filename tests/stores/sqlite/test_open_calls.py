@@ -7,7 +7,7 @@ from asyncio.subprocess import PIPE
 from pathlib import Path
 
 import pytest
-from call_facts import invocation_number, story_of
+from call_facts import facts_of_call, invocation_number
 
 from agenttool.ports.deferred import AnswerStatus
 from agenttool.ports.stores import SavedCheckpoint
@@ -137,7 +137,7 @@ async def test_answering_one_of_a_hundred_thousand_reads_one(open_store, effort)
 
 async def test_a_call_is_removed_in_one_transaction_with_its_last_fact(open_store, path, tamper):
     store = open_store()
-    facts = story_of(1)
+    facts = facts_of_call(1)
     for fact in facts[:3]:
         store.log.append(fact)
     store.open_calls.save(SavedCheckpoint(invocation_number(1), kind="started", body=b"top secret"))
@@ -173,14 +173,14 @@ async def test_secrets_of_a_call_that_ended_are_not_left_in_the_file(open_store,
 async def test_a_checkpoint_of_a_call_that_ends_before_a_commit_is_not_written(open_store, path):
     store = open_store()
     await store.open_calls.renew_lease(Moment(2**62))
-    first, *rest = story_of(1)
+    first, *rest = facts_of_call(1)
     store.log.append(first)
     store.open_calls.save(SavedCheckpoint(invocation_number(1), kind="started", body=b"correct horse battery"))
     for fact in rest:
         store.log.append(fact)
     store.open_calls.remove(invocation_number(1))
     await store.log.settle()
-    assert len(store.log.stored_facts_of(invocation_number(1))) == len(story_of(1))
+    assert len(store.log.stored_facts_of(invocation_number(1))) == len(facts_of_call(1))
     assert b"correct horse" not in path.with_name("state.db-wal").read_bytes()
     await store.close()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-ROUNDS = 150
+ROUNDS = 100
 BOUND_S = 600
 
 
@@ -51,9 +51,9 @@ def test_processes_that_write_at_once_share_one_chain(tmp_path):
         for number in range(1, 1 + writers)
     ]
     try:
-        for heard in ("ready\n", "shared\n"):
+        for received in ("ready\n", "shared\n"):
             for child in children:
-                assert child.stdout.readline() == heard
+                assert child.stdout.readline() == received
             for child in children:
                 child.stdin.write("go on\n")
                 child.stdin.flush()
@@ -100,7 +100,7 @@ def test_a_failed_sync_fails_the_commit_and_is_retried(tmp_path):
         or subprocess.run([*tracing, "true"], capture_output=True, check=False).returncode
     ):
         pytest.skip("failing one system call on purpose needs strace")
-    seen, _ = run("failing.py", "sync", tmp_path, before=[*tracing, "-e", "inject=fdatasync:error=EIO:when=9+3"])
+    seen, _ = run("failing.py", "sync", tmp_path, before=[*tracing, "-e", "inject=fdatasync:error=EIO:when=15+3"])
     assert "INJECTED" in (tmp_path / "trace").read_text()
     assert 0 < seen["failed"] < 50
     assert (seen["last"], seen["flaws"]) == (50, [])

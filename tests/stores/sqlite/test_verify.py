@@ -7,7 +7,7 @@ import tempfile
 from contextlib import closing
 
 import pytest
-from call_facts import TOOL, invocation_number, story_of
+from call_facts import TOOL, facts_of_call, invocation_number
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,7 +29,7 @@ def flaws(store, pinned=None):
     return [(flaw.position, flaw.what) for flaw in store.log.verify(pinned)]
 
 
-async def test_a_log_that_nobody_touched_is_clean(open_store, write):
+async def test_an_untouched_log_is_clean(open_store, write):
     store = open_store()
     await write(store, 1, 2, 3)
     assert flaws(store) == []
@@ -82,7 +82,7 @@ async def test_tampering_shows_where_it_is(kind, open_store, write, tamper):
     statement, expected = TAMPERING[kind]
     assert tamper(statement) >= 1
     found = flaws(store)
-    assert found[found[0] == (10, "head")] == expected  # the head that was kept may be gone from its place as well
+    assert found[found[0] == (10, "head")] == expected  # the stored head may be gone from its place as well
     await store.close()
 
 
@@ -139,8 +139,8 @@ def test_a_fact_edited_taken_out_put_in_or_moved_among_those_written_with_it_sho
         path = shutil.copy(untouched, folder)
         with closing(open_connection(path)) as connection:
             register_functions(connection)
-            (told,) = connection.execute("SELECT lines FROM facts WHERE last = 5").fetchone()
-            lines = split_lines(told)
+            (reported,) = connection.execute("SELECT lines FROM facts WHERE last = 5").fetchone()
+            lines = split_lines(reported)
             match change:
                 case "edit":
                     lines[place] = lines[place].replace(b"inv_", b"inv-")
@@ -183,12 +183,12 @@ async def test_no_process_appends_to_a_log_whose_end_was_cut(open_store, write, 
     await store.open_calls.renew_lease(Moment(1))
     for table in ("facts", "facts_of_call"):
         tamper(f"DELETE FROM {table} WHERE last > 5")
-    heir = open_store("heir")
+    successor = open_store("successor")
     for _ in range(2):
         with pytest.raises(StoreError, match="the log ends at 5, though it had come to 10"):
-            await heir.open_calls.renew_lease(Moment(2))
-        assert flaws(heir) == [(10, "head")]
-    for each in (store, heir):
+            await successor.open_calls.renew_lease(Moment(2))
+        assert flaws(successor) == [(10, "head")]
+    for each in (store, successor):
         with pytest.raises(StoreError):
             await each.open_calls.renew_lease(Moment(3))
         each.log.group._writer.close()
@@ -199,7 +199,7 @@ async def test_an_unreadable_list_of_started_calls_is_a_flaw(open_store, write, 
     store = open_store("one")
     await store.open_calls.renew_lease(Moment(1))
     await write(store, 1)
-    store.log.append(story_of(2)[0])
+    store.log.append(facts_of_call(2)[0])
     await store.log.settle()
     await store.open_calls.renew_lease(Moment(1))
     tamper("INSERT INTO started_calls VALUES ('somebody', 1, '{{')")
@@ -225,8 +225,8 @@ async def test_a_rewritten_chain_is_detected_with_a_pinned_head(open_store, writ
     pinned = store.log.head()
     connection = sqlite3.connect(path, isolation_level=None)
     (chained,) = connection.execute("SELECT hash FROM anchors").fetchone()
-    for position, told in connection.execute("SELECT last, lines FROM facts ORDER BY last").fetchall():
-        changed = told.replace(b"allow", b"deny!")
+    for position, reported in connection.execute("SELECT last, lines FROM facts ORDER BY last").fetchall():
+        changed = reported.replace(b"allow", b"deny!")
         chained = link(chained, changed)
         connection.execute("UPDATE facts SET lines = ?, hash = ? WHERE last = ?", (changed, chained, position))
     connection.close()
@@ -259,7 +259,7 @@ async def test_the_chain_of_one_log_does_not_pass_for_another_s(tmp_path, write)
 
 async def test_an_invalid_sequence_of_steps_is_a_flaw_even_if_the_chain_is_valid(open_store):
     store = open_store()
-    whole = story_of(1)
+    whole = facts_of_call(1)
     for fact in (whole[0], whole[0], whole[4]):  # admitted twice, and ended without having been started
         store.log.append(fact)
     await store.log.settle()
@@ -269,7 +269,7 @@ async def test_an_invalid_sequence_of_steps_is_a_flaw_even_if_the_chain_is_valid
 
 async def test_an_end_without_a_result_shows(open_store):
     store = open_store()
-    whole = story_of(1)
+    whole = facts_of_call(1)
     ended = type(whole[4])(
         steps.ENDED[InvocationStatus.SUCCEEDED], 1, whole[4].sequence, invocation_number(1), "t", {"result_id": "res_1"}
     )
@@ -288,7 +288,7 @@ def untouched(tmp_path_factory):
     async def write():
         store = SqliteStore.open(path, steps=STEPS)
         for number in (1, 2):
-            for fact in story_of(number):
+            for fact in facts_of_call(number):
                 store.log.append(fact)
             await store.log.settle()
         await store.close()
@@ -300,7 +300,7 @@ def untouched(tmp_path_factory):
 @given(st.data())
 @settings(max_examples=40)
 def test_any_changed_byte_shows_where_it_was_written(untouched, data):
-    rows = [join_lines(map(encode_fact, story_of(number))) for number in (1, 2)]
+    rows = [join_lines(map(encode_fact, facts_of_call(number))) for number in (1, 2)]
     number = data.draw(st.integers(0, 1))
     last = 5 * (number + 1)
     column = data.draw(st.sampled_from(["lines", "hash"]))

@@ -26,8 +26,8 @@ def test_a_large_message_of_very_many_parts_is_refused_before_it_holds_up_others
 
 @pytest.mark.parametrize("text", ['{"a": "b\\c", "d": [1, 2, 3]}', "1,2,[3],{4}\n", '"', "\\"])
 def test_what_stands_in_a_text_is_no_part_of_a_message(text):
-    told = {"type": "tool_result", "group_id": "g", "id": "i", "text": text * (3_000_000 // len(text))}
-    assert read_callback(json.dumps(told).encode()).text == told["text"]
+    reported = {"type": "tool_result", "group_id": "g", "id": "i", "text": text * (3_000_000 // len(text))}
+    assert read_callback(json.dumps(reported).encode()).text == reported["text"]
 
 
 @pytest.mark.parametrize("number", [b"1e999", b"1" * 5000, b"1" * 900])

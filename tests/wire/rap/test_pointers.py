@@ -79,7 +79,7 @@ def with_other(document, path, other, leave_out):
 
 
 def resolves(document, pointer):
-    """Tell whether a pointer leads to something, or to a member that is missing from an object."""
+    """Return whether a pointer leads to something, or to a member that is missing from an object."""
     *before, last = ["", *pointer.split("/")[1:]]
     at = document
     for step in before[1:]:

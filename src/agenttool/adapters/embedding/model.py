@@ -13,8 +13,6 @@ from agenttool.errors import ConfigError
 if TYPE_CHECKING:
     from agenttool.adapters.embedding.encoders import Encode
 
-EXTRA = "install it with: pip install 'agenttool[semantic]'"
-
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingModel:
@@ -61,7 +59,11 @@ def load_model(files: ModelFiles) -> EmbeddingModel:
     except ConfigError:
         raise
     except ModuleNotFoundError as error:
-        raise ConfigError(f"search by meaning needs {error.name!r}, which is not installed; {EXTRA}") from error
+        extra = "sentence-models" if error.name == "onnxruntime" else "semantic"
+        raise ConfigError(
+            f"search by meaning needs {error.name!r}, which is not installed; install it with:"
+            f" pip install 'agenttool[{extra}]'"
+        ) from error
     except Exception as error:  # the libraries raise exceptions of any type
         raise ConfigError(f"the model in {str(files.weights.parent)!r} cannot be used: {error}; use another") from error
     return EmbeddingModel(

@@ -4,27 +4,47 @@ from collections.abc import Sequence
 from functools import partial
 from typing import cast
 
-from agenttool.adapters.function_calling.call_output import INTERRUPTED, CallOutput
-from agenttool.adapters.function_calling.conversation_repair import MessageParts, match_key
+from agenttool.adapters.function_calling.call_output import CallOutput
 from agenttool.adapters.function_calling.lenient_schema import gemini_schema
 from agenttool.adapters.function_calling.model_reply import (
-    CallReader,
     ModelReply,
+    arguments_object,
     error_in,
     function_name_or_unknown,
     object_in,
     objects_at,
 )
-from agenttool.adapters.function_calling.tool_payload import ProviderLimits, ToolPayload, chosen_name
+from agenttool.adapters.function_calling.provider_format import CallReader, ProviderFormat, match_key
+from agenttool.adapters.function_calling.tool_payload import (
+    PayloadTool,
+    ProviderLimits,
+    ToolPayload,
+    ToolRequestOptions,
+    chosen_name,
+)
 from agenttool.records import Json, JsonObject
-
-API: str = "Gemini generate_content"
-LIMITS = ProviderLimits(max_tools=128)
 
 _ACCEPTED_MEDIA = frozenset({"image/png", "image/jpeg", "image/webp", "application/pdf"})
 _WHOLE = ("", "STOP", "FINISH_REASON_UNSPECIFIED")
 """Any other reason is a limit or one of many filters."""
 _IN_CHUNKS = ("candidates", "prompt_feedback", "usage_metadata", "response_id")
+_NEEDS_NO_ANSWER = (
+    "text",
+    "thought",
+    "thought_signature",
+    "inline_data",
+    "file_data",
+    "executable_code",
+    "code_execution_result",
+    "tool_call",
+    "tool_response",
+    "function_response",
+    "audio_transcription",
+    "media_resolution",
+    "part_metadata",
+    "video_metadata",
+)
+"""The members of parts that need no answer, such as calls of tools that the provider runs, and their results."""
 _UNREADABLE = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL")
 
 
@@ -32,19 +52,16 @@ _object, _objects = partial(object_in, as_json=False), partial(objects_at, as_js
 """Read SDK objects with bytes as bytes, because the API wants them back."""
 
 
-def request(payload: ToolPayload) -> JsonObject:
+def _tool(sent: PayloadTool) -> JsonObject:
+    return {"name": sent.name, "description": sent.description, "parameters_json_schema": gemini_schema(sent.schema)}
+
+
+def _config(tools: list[Json], choice: Json, options: ToolRequestOptions) -> JsonObject:
     """Return the members of `config` that are about tools; the SDK must not run calls by itself."""
-    tools: list[Json] = [
-        {"name": each.name, "description": each.description, "parameters_json_schema": gemini_schema(each.schema)}
-        for each in payload.tools.values()
-    ]
-    if not tools:
-        return {}
     config: JsonObject = {
         "tools": [{"function_declarations": tools}],
         "automatic_function_calling": {"disable": True},
     }
-    choice = _tool_choice(payload)
     return config if choice is None else {**config, "tool_config": {"function_calling_config": choice}}
 
 
@@ -60,7 +77,7 @@ def _tool_choice(payload: ToolPayload) -> JsonObject | None:
             return {"mode": "ANY", "allowed_function_names": [chosen_name(payload)]}
 
 
-def recognizes(reply: JsonObject) -> bool:
+def _recognizes(reply: JsonObject) -> bool:
     """Return whether this is a response: it has a candidate, or says why there is none."""
     candidates = _objects(reply, "candidates")
     is_written = bool(candidates) and (
@@ -69,22 +86,20 @@ def recognizes(reply: JsonObject) -> bool:
     return is_written or bool(_block_reason(reply))
 
 
-def read(reply: object, payload: ToolPayload) -> ModelReply:
+def _read(response: JsonObject, reader: CallReader) -> ModelReply:
     """Read the first candidate of a response.
 
     Raises:
-        ReplyError: the prompt was blocked, so that there is no candidate.
+        ReplyError: the prompt was blocked, so that there is no candidate, or a part is of an unknown kind.
     """
-    response = _object(reply)
-    if not _objects(response, "candidates"):
+    candidate = _first_candidate(response)
+    if not candidate:
         raise error_in(response, f"no candidate, because the prompt was blocked: {_block_reason(response)}")
-    candidate = (_objects(response, "candidates") or [_object(None)])[0]
     content = _object(candidate.get("content"))
     parts = _objects(content, "parts")
     reason = _finish_reason(candidate)
-    reader = CallReader(payload, "gemini", response, _tool_choice)
     is_cut = reason not in (*_WHOLE, *_UNREADABLE)
-    repeated, calls = reader.read(parts, _request_in, _echo, is_cut=is_cut)
+    repeated, calls = reader.read(parts, is_cut=is_cut)
     echo: JsonObject = {**content, "role": "model", "parts": [*repeated]}
     messages = (echo,) if parts else ()
     is_unreadable = not calls and reason in _UNREADABLE
@@ -109,13 +124,10 @@ class CandidateAssembler:
         if not self._response and not any(_member(event, key) is not None for key in _IN_CHUNKS):
             raise error_in(event)
         self._response |= {key: value for key, value in event.items() if key != "candidates"}
-        candidate = (_objects(event, "candidates") or [_object(None)])[0]
+        candidate = _first_candidate(event)
         self._candidate |= candidate
         parts = _objects(_object(candidate.get("content")), "parts")
         for part in parts:
-            call = _call_in(part)
-            if _member(call, "partial_args") or _member(call, "will_continue"):
-                raise error_in(event, "arguments in pieces; leave stream_function_call_arguments off")
             if not self._continues(part):
                 self._parts.append(part)
         self.is_finished = bool(_finish_reason(self._candidate) or _block_reason(self._response))
@@ -140,7 +152,14 @@ class CandidateAssembler:
         return {**self._response, "candidates": [{**self._candidate, "content": content}]}
 
 
-assembler = CandidateAssembler
+def _first_candidate(response: JsonObject) -> JsonObject:
+    """Return the candidate with the index 0 among those of a response or chunk; an empty object if there is none."""
+    return next((each for each in _objects(response, "candidates") if not each.get("index")), _object(None))
+
+
+def _needs_no_answer(part: JsonObject) -> bool:
+    known = {spelled for key in _NEEDS_NO_ANSWER for spelled in (key, _camel_case(key))}
+    return all(value is None or key in known for key, value in part.items())
 
 
 def _finish_reason(candidate: JsonObject) -> str:
@@ -157,11 +176,18 @@ def _word(value: Json) -> str:
 
 
 def _request_in(part: JsonObject) -> tuple[Json, Json, Json] | None:
+    """Return the name, the arguments and the id of a call.
+
+    Raises:
+        ReplyError: its arguments arrive in pieces.
+    """
     call = _call_in(part)
+    if _member(call, "partial_args") or _member(call, "will_continue"):
+        raise error_in(part, "arguments in pieces; leave stream_function_call_arguments off")
     return (call.get("name"), call.get("args", {}), call.get("id")) if call else None
 
 
-def write(outputs: Sequence[CallOutput]) -> list[JsonObject]:
+def _write(outputs: Sequence[CallOutput]) -> list[JsonObject]:
     """Return one content with all results, in the order of the calls."""
     parts: list[Json] = [_response(each) for each in outputs]
     return [{"role": "user", "parts": parts}] if parts else []
@@ -174,13 +200,9 @@ def _response(output: CallOutput) -> JsonObject:
         for each in output.media
         if each.media_type in _ACCEPTED_MEDIA or (each.media_type or "").startswith(("audio/", "video/"))
     ]
-    call_id = output.requested.call_id if output.requested.came_with_id else None
-    return _response_part({"id": call_id, "name": output.requested.function_name}, response, media)
-
-
-def _response_part(call: JsonObject, response: JsonObject, media: list[Json] | None = None) -> JsonObject:
-    whole: JsonObject = {"id": call["id"]} if call.get("id") else {}
-    whole |= {"name": _name_in(call), "response": response}
+    requested = output.requested
+    whole: JsonObject = {"id": requested.call_id} if requested.came_with_id else {}
+    whole |= {"name": function_name_or_unknown(requested.function_name), "response": response}
     if media:
         whole["parts"] = media
     return {"function_response": whole}
@@ -222,7 +244,7 @@ def _echo(part: JsonObject, call_id: str) -> JsonObject:
     if call.get("id") in (None, call_id) and isinstance(arguments, dict) and call.get("name") == _name_in(call):
         return part
     whole = {key: value for key, value in call.items() if key != "id"}
-    whole |= {"name": _name_in(call), "args": arguments if isinstance(arguments, dict) else {}}
+    whole |= {"name": _name_in(call), "args": arguments_object(arguments) or {}}
     whole |= {"id": call_id} if call.get("id") else {}
     others = {key: value for key, value in part.items() if key not in ("function_call", "functionCall")}
     return {**others, "function_call": whole}
@@ -238,20 +260,34 @@ def _result_for(part: JsonObject, call: JsonObject) -> JsonObject:
 
 def _member(value: JsonObject, key: str) -> Json:
     """Return a member under its name in the SDK or in the API, which uses camel case."""
+    return value.get(key, value.get(_camel_case(key)))
+
+
+def _camel_case(key: str) -> str:
     head, *tail = key.split("_")
-    return value.get(key, value.get(head + "".join(map(str.capitalize, tail))))
+    return head + "".join(map(str.capitalize, tail))
 
 
-repair = MessageParts(
-    parts=lambda content: _objects(_object(content), "parts"),
-    call_key=lambda part: _key(_call_in(part)),
+FORMAT = ProviderFormat(
+    api="Gemini generate_content",
+    provider="gemini",
+    limits=ProviderLimits(max_tools=128),
+    tool=_tool,
+    tool_choice=_tool_choice,
+    arguments=_config,
+    recognizes=_recognizes,
+    read_document=_read,
+    assembler=CandidateAssembler,
+    write=_write,
+    request_in=_request_in,
+    echo=_echo,
+    needs_no_answer=_needs_no_answer,
+    as_json=False,
+    parts=lambda content: _objects(content, "parts"),
+    parts_in="parts",
+    reply_role="model",
     result_key=lambda part: _key(_response_in(part)),
-    id_of=lambda part: _call_in(part).get("id"),
-    with_id=_echo,
     result_for=_result_for,
-    interrupted=lambda part: _response_part(_call_in(part), {"error": INTERRUPTED}),
-    holds_results=lambda content: _object(content).get("role") != "model",
-    with_parts=lambda content, parts: {**_object(content), "parts": parts},
-    result_messages=lambda parts: [{"role": "user", "parts": parts}],
+    call_key=lambda part: _key(_call_in(part)),
     fallback_key=_fallback_key,
-).repair
+)

@@ -5,14 +5,14 @@ The runtime checks the input against the original schema in any case.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import partial
+from typing import cast
 
 from agenttool.adapters.function_calling.schema_analysis import (
     are_disjoint,
-    definition,
     is_infinite_definition,
     is_portable_pattern,
+    required_members,
     resolve,
     resolve_root,
     unescape_pointer,
@@ -60,15 +60,44 @@ def argument_names(schema: JsonObject) -> Iterable[str]:
 
 
 def gemini_schema(schema: JsonObject) -> JsonObject:
-    """Rewrite a lenient schema in the subset of JSON Schema that the Gemini API documents."""
+    """Rewrite a lenient schema in the subset of JSON Schema that the Gemini API documents.
+
+    The API takes recursive references in optional members only; elsewhere a description replaces them.
+    """
     whole = rebuild(schema, partial(_reduce_for_gemini, schema))
     definitions = members(whole, "$defs")
     references = {name: _referenced(each) for name, each in definitions.items()}
-    remover = _RecursionRemover({name: _reachable(name, references) for name in references}, whole)
-    rewritten = remover.rewrite(whole, None, optional=False)
-    if isinstance(rewritten, dict) and definitions:
-        rewritten["$defs"] = {name: remover.rewrite(each, name, optional=False) for name, each in definitions.items()}
-    return rewritten if isinstance(rewritten, dict) else {}
+    reachable = {name: _reachable(name, references) for name in references}
+
+    def rewrite(node: Json, within: str | None, *, optional: bool = False) -> Json:
+        """Copy a part of the definition named `within`, or of the root if that is None."""
+        if isinstance(node, list):
+            return [rewrite(each, within, optional=optional) for each in node]
+        if not isinstance(node, dict):
+            return node
+        target = node.get("$ref")
+        if isinstance(target, str):
+            name = _definition_name(target)
+            if not target.startswith(_DEFS_PREFIX) or name not in definitions:
+                return {}
+            is_recursive = within is not None and within in reachable[name]
+            return {"description": f"Again as {name}."} if is_recursive and not optional else {"$ref": target}
+        needed = required_members(node)
+        copy: JsonObject = {}
+        for keyword, value in node.items():
+            if keyword == "properties" and isinstance(value, dict):
+                copy[keyword] = {
+                    name: rewrite(inner, within, optional=optional or name not in needed)
+                    for name, inner in value.items()
+                }
+            elif keyword != "$defs":
+                copy[keyword] = rewrite(value, within, optional=optional)
+        return copy
+
+    rewritten = cast("JsonObject", rewrite(whole, None))
+    if definitions:
+        rewritten["$defs"] = {name: rewrite(each, name) for name, each in definitions.items()}
+    return rewritten
 
 
 def _describe(node: JsonObject, sentence: str) -> None:
@@ -175,53 +204,11 @@ def _replace_boolean_schemas(node: JsonObject) -> None:
 
 def _drop_undefined_required(node: JsonObject) -> None:
     """Drop required names without a property, which the API rejects."""
-    required = node.get("required")
-    if isinstance(required, list):
-        defined: list[Json] = [each for each in required if each in members(node, "properties")]
+    required = node.pop("required", None)
+    properties, listed = members(node, "properties"), required if isinstance(required, list) else []
+    defined: list[Json] = [each for each in listed if each in properties]
+    if defined:
         node["required"] = defined
-        if not defined:
-            del node["required"]
-
-
-@dataclass(frozen=True, slots=True)
-class _RecursionRemover:
-    """Removes recursive references outside of optional members, because the Gemini API takes them nowhere else.
-
-    Attributes:
-        reachable: for each definition, those that it leads to by any number of references.
-    """
-
-    reachable: dict[str, frozenset[str]]
-    root: JsonObject
-
-    def rewrite(self, node: Json, within: str | None, *, optional: bool) -> Json:
-        """Copy a part of the definition named `within`, or of the root if that is None."""
-        if isinstance(node, list):
-            return [self.rewrite(each, within, optional=optional) for each in node]
-        if not isinstance(node, dict):
-            return node
-        target = node.get("$ref")
-        if isinstance(target, str):
-            return self._reference(target, within, optional=optional)
-        required = node.get("required")
-        needed = frozenset(map(str, required)) if isinstance(required, list) else frozenset[str]()
-        copy: JsonObject = {}
-        for keyword, value in node.items():
-            if keyword == "properties" and isinstance(value, dict):
-                copy[keyword] = {
-                    name: self.rewrite(inner, within, optional=optional or name not in needed)
-                    for name, inner in value.items()
-                }
-            elif keyword != "$defs":
-                copy[keyword] = self.rewrite(value, within, optional=optional)
-        return copy
-
-    def _reference(self, target: str, within: str | None, *, optional: bool) -> JsonObject:
-        name = _definition_name(target)
-        if not target.startswith(_DEFS_PREFIX) or definition(target, self.root) is None:
-            return {}
-        is_recursive = within is not None and within in self.reachable.get(name, ())
-        return {"description": f"Again as {name}."} if is_recursive and not optional else {"$ref": target}
 
 
 def _referenced(node: Json) -> frozenset[str]:

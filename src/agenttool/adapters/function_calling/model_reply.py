@@ -1,25 +1,17 @@
 """A model's reply, read from a provider's SDK objects or from plain JSON."""
 
-import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol, cast
 
-from agenttool.adapters.function_calling.strict_schema import remove_placeholder_nulls
-from agenttool.adapters.function_calling.tool_payload import ToolPayload
-from agenttool.codec import json_bytes, parse_object
-from agenttool.errors import ConfigError, RecordError, ReplyError
+from agenttool.codec import json_bytes, parse_object, repeated_name
+from agenttool.errors import RecordError, ReplyError
 from agenttool.ports.calls import ToolCall
-from agenttool.records import UNSET, FunctionMapping, Json, JsonObject, UnsetType
+from agenttool.records import Json, JsonObject
 
-CUT_OFF = "the reply was cut off before this call was complete, and it was not run; ask again, with shorter arguments"
-_IDENTITY = ("id", "response_id", "responseId", "created", "created_at", "create_time", "createTime")
-"""The members of a reply that distinguish it from others, and that a stream has from its start."""
-
+HALVES = re.compile("[\ud800-\udfff]")
 _MAX_NAMED = 6
-UNKNOWN_FUNCTION = "unknown"
-"""The name of a call without a name where the conversation must repeat it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +68,11 @@ class StreamAssembler(Protocol):
         ...
 
     def reply(self) -> JsonObject:
-        """Return the reply so far, without calls that are not complete."""
+        """Return the reply so far, without calls that are not complete.
+
+        Raises:
+            ReplyError: a piece of the stream belongs to no call, or to more than one.
+        """
         ...
 
 
@@ -106,15 +102,54 @@ def error_in(document: JsonObject, what: str | None = None) -> ReplyError:
     error = object_in(given) or (document if document.get("type") == "error" else {})
     message = error.get("message") or (given if isinstance(given, str) else None)
     if what is None:
-        members = ", ".join(sorted(map(str, document))[:_MAX_NAMED]) or "no members"
-        kind = f"an object of the type {document['type']!r}" if "type" in document else f"an object with {members}"
-        what = "an error" if given or error else kind
+        what = "an error" if given or error else f"an object {kind_in(document)}"
     return ReplyError(f"received {what}: {message}" if message else f"received {what}")
+
+
+def kind_in(document: JsonObject) -> str:
+    """Describe a document by its type, or by its members if it has none."""
+    members = ", ".join(sorted(map(str, document))[:_MAX_NAMED]) or "no members"
+    return f"of the type {document['type']!r}" if "type" in document else f"with {members}"
+
+
+_CONSTANT = frozenset({"id", "index", "name", "role", "type"})
+"""The members that no stream sends in pieces; some servers repeat them in each piece."""
+
+
+def joined(before: Json, piece: Json, key: str = "") -> Json:
+    """Return a value of a streamed reply with its next piece: texts and lists grow, and objects grow by member."""
+    if not before or piece is None or key in _CONSTANT:
+        return before or piece
+    match before, piece:
+        case str(), str():
+            return before + piece
+        case list(), list():
+            return [*before, *piece]
+        case dict(), dict():
+            return {name: joined(before.get(name), piece.get(name), name) for name in (before | piece)}
+        case _:
+            return piece
+
+
+def whole_characters(value: Json, *, is_lossy: bool) -> Json:
+    """Join the halves of surrogate pairs, which some servers send in two pieces, in all texts of a value.
+
+    A half that stays alone cannot be sent in a request. It is replaced if `is_lossy`.
+    """
+    if isinstance(value, str):
+        if value.isascii() or not HALVES.search(value):
+            return value
+        errors = "replace" if is_lossy else "surrogatepass"
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", errors)
+    if isinstance(value, dict):
+        members = {key: whole_characters(each, is_lossy=is_lossy) for key, each in value.items()}
+        return {str(whole_characters(key, is_lossy=is_lossy)): each for key, each in members.items()}
+    return [whole_characters(each, is_lossy=is_lossy) for each in value] if isinstance(value, list) else value
 
 
 def function_name_or_unknown(name: Json) -> str:
     """Return a function name that an API accepts in a repeated call."""
-    return name if isinstance(name, str) and name else UNKNOWN_FUNCTION
+    return name if isinstance(name, str) and name else "unknown"
 
 
 def arguments_text(arguments: Json) -> str:
@@ -124,94 +159,23 @@ def arguments_text(arguments: Json) -> str:
     return arguments if isinstance(arguments, str) else ""
 
 
-@dataclass(slots=True)
-class CallReader:
-    """Reads the calls of one reply. Every call gets a unique id, and a malformed one affects no other."""
-
-    payload: ToolPayload
-    provider: str
-    reply: JsonObject
-    choose: Callable[[ToolPayload], Json]
-    tool_choice: Json | UnsetType = field(init=False, default=UNSET)
-    seen: set[str] = field(default_factory=set[str])
-
-    def __post_init__(self) -> None:
-        """Record the tool choice of the request; it stays unset if there is none or if it could not be sent."""
-        with suppress(ConfigError):
-            choice = self.choose(self.payload)
-            self.tool_choice = UNSET if choice is None else choice
-
-    def read(
-        self,
-        parts: Sequence[JsonObject],
-        request_in: Callable[[JsonObject], tuple[Json, Json, Json] | None],
-        echo: Callable[[JsonObject, str], JsonObject],
-        *,
-        is_cut: bool,
-    ) -> tuple[list[JsonObject], tuple[RequestedCall, ...]]:
-        """Return the parts as the next request repeats them, and the calls among them, malformed ones included.
-
-        Args:
-            parts: the parts of the reply.
-            request_in: the name, the arguments and the id of the call in a part; None for any other part.
-            echo: a part with a call, and the unique id of the call, in a form that the API accepts.
-            is_cut: the reply was cut off in its last part.
-        """
-        repeated, calls = list[JsonObject](), list[RequestedCall]()
-        for part in parts:
-            request = request_in(part)
-            if request is None:
-                repeated.append(part)
-                continue
-            is_incomplete = (is_cut and part is parts[-1]) or part.get("status") == "incomplete"
-            calls.append(self._call(*request, fault=CUT_OFF if is_incomplete else None))
-            repeated.append(echo(part, calls[-1].call_id))
-        return repeated, tuple(calls)
-
-    def _call(self, name: Json, arguments: Json, call_id: Json, *, fault: str | None) -> RequestedCall:
-        own_id, called = self._unique_id(call_id, name, arguments), name if isinstance(name, str) else ""
-        sent = self.payload.tools.get(called)
-        mapping = FunctionMapping(
-            provider=self.provider,
-            tool_call_id=own_id,
-            function_name=called,
-            tool_choice=self.tool_choice,
-            parallel_tool_calls=self.payload.options.parallel_tool_calls,
-            strict=sent is not None and sent.is_strict,
-            defer_loading=sent is not None and sent.tool.is_deferred,
-        )
-        given = {} if isinstance(arguments, str) and not arguments.strip() else arguments  # a blank means no arguments
-        if sent is not None and sent.null_is_absent:
-            with suppress(RecursionError):  # nested too deeply; the runtime reports it
-                given = _without_nulls(given, sent.tool.input_schema)
-        call = ToolCall(
-            name=called if sent is None else sent.tool.qualified_name,
-            arguments=cast("JsonObject | str", given),
-            native_call_id=own_id,
-            mapping=mapping,
-            fault=fault,
-            shown=self.payload.shown,
-        )
-        return RequestedCall(call_id=own_id, came_with_id=bool(call_id), function_name=called, call=call)
-
-    def _unique_id(self, given: Json, name: Json, arguments: Json) -> str:
-        """Return the provider's id; replace one that is missing or already used in this reply."""
-        call_id = given if isinstance(given, str) and given else ""
-        if not call_id or call_id in self.seen:
-            identity = [self.reply.get(key) for key in _IDENTITY]
-            written = repr((identity, name, arguments)).encode(errors="replace")
-            call_id = f"call_{hashlib.sha256(written).hexdigest()[:16]}_{len(self.seen)}"
-        self.seen.add(call_id)
-        return call_id
-
-
-def _without_nulls(arguments: Json, schema: JsonObject) -> Json:
-    """Remove the placeholder nulls of strict mode; text that is no JSON object is returned unchanged."""
+def arguments_object(arguments: Json) -> JsonObject | None:
+    """Return arguments as an object; None if they are neither an object nor the complete JSON text of one."""
     if not isinstance(arguments, str):
-        return remove_placeholder_nulls(arguments, schema, schema)
+        return arguments if isinstance(arguments, dict) else None
     try:
-        read = parse_object(arguments.encode(), what="arguments")
+        data = arguments.encode()
+        parsed = parse_object(data, what="arguments")
     except (RecordError, UnicodeError):
-        return arguments
-    whole = remove_placeholder_nulls(read, schema, schema)
-    return arguments if whole is read else json_bytes(cast("JsonObject", whole)).decode()
+        return None
+    return parsed if repeated_name(data, parsed) is None else None
+
+
+def unassigned(what: str) -> ReplyError:
+    """Return the exception for a stream whose pieces cannot be assigned to its calls."""
+    return ReplyError(f"the stream has {what}; request no stream from this server, or correct the server")
+
+
+def is_blank(arguments: Json) -> bool:
+    """Return whether arguments are a blank text, which means no arguments in a complete call."""
+    return isinstance(arguments, str) and not arguments.strip()

@@ -4,47 +4,36 @@ from collections.abc import Mapping, Sequence
 
 from agenttool.adapters.function_calling.call_output import (
     IMAGES,
-    INTERRUPTED,
     PDF,
     CallOutput,
     base64_of,
     data_url,
     labelled_media,
 )
-from agenttool.adapters.function_calling.conversation_repair import MessageParts, match_key
 from agenttool.adapters.function_calling.model_reply import (
-    CallReader,
     ModelReply,
+    arguments_object,
     arguments_text,
     error_in,
     function_name_or_unknown,
+    is_blank,
+    joined,
     object_in,
     objects_at,
+    unassigned,
 )
+from agenttool.adapters.function_calling.provider_format import CallReader, ProviderFormat, match_key
 from agenttool.adapters.function_calling.strict_schema import OPENAI
 from agenttool.adapters.function_calling.tool_payload import PayloadTool, ProviderLimits, ToolPayload, chosen_name
+from agenttool.errors import ReplyError
 from agenttool.ports.output import Media
 from agenttool.records import Json, JsonObject
 
-API: str = "OpenAI Chat Completions"
-LIMITS = ProviderLimits(dialect=OPENAI, max_tools=128, max_description=1024)
-
 _AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 _CUT = ("length", "content_filter", "refusal")
+_CALLED = ("tool_calls", "function_call")
+_CALL_TYPES = ("function", "custom", None)
 _ONLY_IN_REPLIES = ("annotations", "parsed", "function_call", "audio", "tool_calls")
-
-
-def request(payload: ToolPayload) -> JsonObject:
-    """Return the arguments of `chat.completions.create` that are about tools."""
-    tools: list[Json] = [_tool(each) for each in payload.tools.values()]
-    return {"tools": tools, **choice_arguments(payload, _tool_choice(payload))} if tools else {}
-
-
-def choice_arguments(payload: ToolPayload, choice: Json) -> JsonObject:
-    """Return the tool choice and whether calls may be parallel, as far as the options set them."""
-    arguments: JsonObject = {} if choice is None else {"tool_choice": choice}
-    parallel = payload.options.parallel_tool_calls
-    return arguments if parallel is None else {**arguments, "parallel_tool_calls": parallel}
 
 
 def _tool_choice(payload: ToolPayload) -> Json:
@@ -52,7 +41,7 @@ def _tool_choice(payload: ToolPayload) -> Json:
     return payload.options.tool_choice if name is None else {"type": "function", "function": {"name": name}}
 
 
-def recognizes(reply: JsonObject) -> bool:
+def _recognizes(reply: JsonObject) -> bool:
     """Return whether this is a completion, or the message of one."""
     if "choices" in reply:
         options = objects_at(reply, "choices")
@@ -62,14 +51,23 @@ def recognizes(reply: JsonObject) -> bool:
     return reply.get("role") == "assistant" and "type" not in reply and is_written
 
 
-def read(reply: object, payload: ToolPayload) -> ModelReply:
-    """Read a completion, or the message of one."""
-    whole = object_in(reply)
+def _read(whole: JsonObject, reader: CallReader) -> ModelReply:
+    """Read a completion, or the message of one.
+
+    Raises:
+        ReplyError: it has a call in the form before `tools`, or it ended with calls and has none.
+    """
     options = objects_at(whole, "choices")
     message = object_in(options[0].get("message")) if options else whole
-    reader = CallReader(payload, "openai", whole, _tool_choice)
-    is_cut = bool(options) and options[0].get("finish_reason") in _CUT
-    echo, calls = reader.read(objects_at(message, "tool_calls"), _request_in, _echo, is_cut=is_cut)
+    if any(object_in(message.get("function_call")).values()):
+        raise ReplyError(
+            "received a `function_call`, the form of calls before `tools`; send `tools.request()` and no `functions`,"
+            " or use a model or server that writes `tool_calls`"
+        )
+    reason = options[0].get("finish_reason") if options else None
+    is_cut = reason in _CUT
+    expected = reason if reason in _CALLED else None
+    echo, calls = reader.read(objects_at(message, "tool_calls"), is_cut=is_cut, expected=expected)
     repeated: JsonObject = {key: value for key, value in message.items() if key not in _ONLY_IN_REPLIES}
     audio = object_in(message.get("audio")).get("id")
     repeated |= {"role": "assistant", "content": message.get("content")}
@@ -78,20 +76,32 @@ def read(reply: object, payload: ToolPayload) -> ModelReply:
     if audio:
         repeated["audio"] = {"id": audio}
     is_empty = not echo and not audio and repeated["content"] is None and repeated.get("refusal") is None
-    text = str(message.get("content") or message.get("refusal") or "")
+    text = _text(message.get("content")) or str(message.get("refusal") or "")
     messages = () if is_empty else (repeated,)
     return ModelReply(echo=messages, calls=calls, text=text, is_final=not calls, is_cut=is_cut)
 
 
+def _parts(content: Json) -> list[JsonObject]:
+    """Return content as a list of parts; some servers write a list instead of a text."""
+    is_text = isinstance(content, str) and content
+    return [{"type": "text", "text": content}] if is_text else objects_at({"parts": content}, "parts")
+
+
+def _text(content: Json) -> str:
+    return "".join(str(part.get("text") or "") for part in _parts(content))
+
+
 class CompletionAssembler:
-    """Assembles a completion from its chunks. A call is complete when the next one starts, or with the reply."""
+    """Assembles a completion from its chunks. Calls are complete with the reply, because chunks may interleave them."""
 
     def __init__(self) -> None:
         self.is_finished, self.complete = False, 0
         self._whole: JsonObject = {}
         self._message: JsonObject = {}
-        self._calls: list[JsonObject] = []
+        self._calls: list[tuple[Json, JsonObject]] = []
         self._places: dict[Json, int] = {}
+        self._sharing: set[int] = set()
+        self._fault: ReplyError | None = None
         self._reason: Json = None
 
     def add(self, event: object) -> str:
@@ -110,40 +120,65 @@ class CompletionAssembler:
             if key == "tool_calls":
                 for call in objects_at(delta, key):
                     self._add_call(call)
-            elif isinstance(value, str) and key != "role":
-                self._message[key] = str(self._message.get(key) or "") + value
-            elif isinstance(value, Mapping):
-                self._message[key] = {**object_in(self._message.get(key)), **value}
+            elif key == "content" and list in (type(value), type(self._message.get(key))):
+                self._message[key] = [*_parts(self._message.get(key)), *_parts(value)]
+            else:
+                self._message[key] = joined(self._message.get(key), value, key)
         self._reason = choice.get("finish_reason") or self._reason
         self.is_finished = self._reason is not None
-        self.complete = len(self._calls) if self.is_finished else max(len(self._calls) - 1, 0)
-        return str(delta.get("content") or delta.get("refusal") or "")
+        self.complete = len(self._calls) if self.is_finished else 0
+        return _text(delta.get("content")) or str(delta.get("refusal") or "")
 
     def _add_call(self, part: JsonObject) -> None:
-        """Add a part of a call. Some servers give every call the index 0, so a new id starts a call, too."""
-        place = self._places.get(part.get("index"))
-        if place is None or (part.get("id") and part["id"] != self._calls[place].get("id")):
-            place = self._places[part.get("index")] = len(self._calls)
-            self._calls.append({"id": part.get("id"), "type": "function", "function": {"arguments": ""}})
-        function, given = object_in(self._calls[place]["function"]), object_in(part.get("function"))
-        name, arguments = function.get("name") or given.get("name"), given.get("arguments")
-        if isinstance(arguments, str):
-            arguments = str(function["arguments"]) + arguments
-        function |= {"name": name, "arguments": function["arguments"] if arguments is None else arguments}
-        self._calls[place] = {**self._calls[place], "function": function}
+        """Add a part of a call. The index identifies the call, because some servers send another id with each part.
+
+        Other servers send all calls with the same index. So a part with a name and another id starts a new call.
+        """
+        index = part.pop("index", None)
+        place = self._places.get(index)
+        before = {} if place is None else self._calls[place][1]
+        is_other_id = before.get("id") and part.get("id") and before["id"] != part["id"]
+        if place is not None and is_other_id and _name_and_arguments(part)[0]:
+            if arguments_object(_name_and_arguments(before)[1]) is None:
+                self._fault = unassigned(f"a call at the index {index!r} before the call there is complete")
+            self._sharing |= {place, len(self._calls)}
+            place = None
+        if place is None:
+            place = self._places[index] = len(self._calls)
+            self._calls.append((index, {}))
+        self._calls[place] = index, object_in(joined(self._calls[place][1], part))
+
+    def _check(self) -> None:
+        """Check that no call lacks a piece: it has a name, and arguments if it shares its index.
+
+        Raises:
+            ReplyError: parts of the calls cannot be assigned.
+        """
+        if self._fault is not None:
+            raise self._fault
+        for place, (index, call) in enumerate(self._calls):
+            name, arguments = _name_and_arguments(call)
+            if not name:
+                raise unassigned(f"a call without a name at the index {index!r}")
+            if place in self._sharing and is_blank(arguments) and self._reason not in _CUT:
+                raise unassigned(f"several calls at the index {index!r}, one of them without arguments")
 
     def reply(self) -> JsonObject:
-        """Return the completion so far, without the call that is not complete."""
+        """Return the completion so far, without calls that are not complete.
+
+        Raises:
+            ReplyError: parts of the calls cannot be assigned.
+        """
+        self._check()
         message: JsonObject = {"role": "assistant", **self._message, "content": self._message.get("content") or None}
-        message |= {"tool_calls": [*self._calls[: self.complete]]} if self.complete else {}
+        if self.complete:
+            ordered = sorted(self._calls, key=lambda each: each[0] if isinstance(each[0], int) else 0)
+            message["tool_calls"] = [call for _, call in ordered]
         choice: JsonObject = {"index": 0, "message": message, "finish_reason": self._reason}
         return {**self._whole, "object": "chat.completion", "choices": [choice]}
 
 
-assembler = CompletionAssembler
-
-
-def write(outputs: Sequence[CallOutput]) -> list[JsonObject]:
+def _write(outputs: Sequence[CallOutput]) -> list[JsonObject]:
     """Return one message per result, which holds only text, and a last one with all media."""
     messages: list[JsonObject] = [
         {"role": "tool", "tool_call_id": each.requested.call_id, "content": each.text} for each in outputs
@@ -157,17 +192,26 @@ def _tool(sent: PayloadTool) -> JsonObject:
     return {"type": "function", "function": {**function, "strict": sent.is_strict}}
 
 
-def _request_in(written: JsonObject) -> tuple[Json, Json, Json]:
+def _request_in(written: JsonObject) -> tuple[Json, Json, Json] | None:
     """Return the name, the arguments and the id of a call, written as a function or as a custom tool."""
+    is_known = written.get("type", "function") in _CALL_TYPES
+    return (*_name_and_arguments(written), written.get("id")) if is_known else None
+
+
+def _name_and_arguments(written: JsonObject) -> tuple[Json, Json]:
     function, custom = object_in(written.get("function")), object_in(written.get("custom"))
-    arguments = function.get("arguments", custom.get("input", ""))
-    return function.get("name", custom.get("name")), arguments, written.get("id")
+    return function.get("name", custom.get("name")), function.get("arguments", custom.get("input", ""))
 
 
 def _echo(written: JsonObject, call_id: str) -> JsonObject:
-    name, arguments, _ = _request_in(written)
-    function: JsonObject = {"name": function_name_or_unknown(name), "arguments": arguments_text(arguments)}
-    return {"id": call_id, "type": "function", "function": function}
+    request = _request_in(written)
+    if request is None:
+        return {**written, "id": call_id}
+    name, arguments, _ = request
+    form, text = ("custom", "input") if "custom" in written else ("function", "arguments")
+    given = {key: value for key, value in object_in(written.get(form)).items() if key != "parsed_arguments"}
+    given |= {"name": function_name_or_unknown(name), text: arguments_text(arguments)}
+    return {**written, "id": call_id, "type": form, form: given}
 
 
 def _part(media: Media) -> JsonObject | None:
@@ -181,24 +225,21 @@ def _part(media: Media) -> JsonObject | None:
     return None
 
 
-def _calls_or_result(message: object) -> list[JsonObject]:
-    found = object_in(message)
-    return [found] if found.get("role") == "tool" else objects_at(found, "tool_calls")
-
-
-def _is_result(part: JsonObject) -> bool:
-    return part.get("role") == "tool"
-
-
-repair = MessageParts(
-    parts=_calls_or_result,
-    call_key=lambda part: None if _is_result(part) else match_key(part.get("id")),
-    result_key=lambda part: match_key(part.get("tool_call_id")) if _is_result(part) else None,
-    id_of=lambda call: call.get("id"),
-    with_id=_echo,
+FORMAT = ProviderFormat(
+    api="OpenAI Chat Completions",
+    provider="openai",
+    limits=ProviderLimits(dialect=OPENAI, max_tools=128, max_description=1024),
+    tool=_tool,
+    tool_choice=_tool_choice,
+    recognizes=_recognizes,
+    read_document=_read,
+    assembler=CompletionAssembler,
+    write=_write,
+    request_in=_request_in,
+    echo=_echo,
+    parts=lambda message: [message] if message.get("role") == "tool" else objects_at(message, "tool_calls"),
+    parts_in="tool_calls",
+    result_key=lambda part: match_key(part.get("tool_call_id")) if part.get("role") == "tool" else None,
     result_for=lambda result, call: {**result, "tool_call_id": call["id"]},
-    interrupted=lambda call: {"role": "tool", "tool_call_id": call["id"], "content": INTERRUPTED},
-    holds_results=lambda _: False,
-    with_parts=lambda message, calls: {**object_in(message), "tool_calls": calls},
-    result_messages=lambda results: [object_in(each) for each in results],
-).repair
+    has_result_messages=True,
+)

@@ -2,27 +2,24 @@
 
 import re
 from itertools import combinations, starmap
-from typing import NamedTuple
 
 from agenttool.records import Json, JsonObject
 from agenttool.schema.traverse import members
 
 SHAPE_KEYWORDS = frozenset(
-    {"type", "properties", "required", "additionalProperties", "items", "enum", "const", "format"}
+    ["type", "properties", "required", "additionalProperties", "items", "enum", "const", "format"]
 )
-CONSTRAINT_KEYWORDS = frozenset(
-    [
-        *("pattern", "minLength", "maxLength", "multipleOf"),
-        *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
-        *("minItems", "maxItems", "uniqueItems", "contains", "minContains", "maxContains"),
-        *("prefixItems", "additionalItems", "unevaluatedItems"),
-        *("minProperties", "maxProperties", "patternProperties", "propertyNames", "unevaluatedProperties"),
-        *("dependentRequired", "dependentSchemas", "dependencies"),
-        *("not", "if", "then", "else", "allOf", "anyOf", "oneOf"),
-        *("$ref", "$dynamicRef", "$recursiveRef", "$id"),
-    ]
+CONSTRAINT_KEYWORDS = SHAPE_KEYWORDS.union(
+    ("pattern", "minLength", "maxLength", "multipleOf"),
+    ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+    ("minItems", "maxItems", "uniqueItems", "contains", "minContains", "maxContains"),
+    ("prefixItems", "additionalItems", "unevaluatedItems"),
+    ("minProperties", "maxProperties", "patternProperties", "propertyNames", "unevaluatedProperties"),
+    ("dependentRequired", "dependentSchemas", "dependencies"),
+    ("not", "if", "then", "else", "allOf", "anyOf", "oneOf"),
+    ("$ref", "$dynamicRef", "$recursiveRef", "$id"),
 )
-"""Keywords that constrain a value, besides those of its shape. All other keywords are annotations or unknown."""
+"""Keywords that constrain a value. All other keywords are annotations or unknown."""
 
 MAX_COMPARED_BRANCHES = 256
 """Branches of a union are compared pairwise up to this number; a foreign schema may have ten thousand."""
@@ -65,7 +62,7 @@ def json_type_of(value: Json) -> str:
 
 def constraints_in(node: JsonObject) -> set[str]:
     """Return the keywords of one schema that constrain its value."""
-    return {key for key in node if key in CONSTRAINT_KEYWORDS or key in SHAPE_KEYWORDS}
+    return set(node) & CONSTRAINT_KEYWORDS
 
 
 def definition(target: str, root: JsonObject) -> Json:
@@ -142,6 +139,12 @@ def is_infinite_definition(target: str, root: JsonObject) -> bool:
     return False
 
 
+def required_members(node: JsonObject) -> frozenset[str]:
+    """Return the names of the members that a schema requires."""
+    required = node.get("required")
+    return frozenset(map(str, required)) if isinstance(required, list) else frozenset()
+
+
 def union_branches(node: JsonObject) -> list[Json]:
     """Return the branches of a union; none if the schema is no union."""
     for keyword in ("anyOf", "oneOf"):
@@ -153,60 +156,40 @@ def union_branches(node: JsonObject) -> list[Json]:
 
 def are_disjoint(branches: list[Json], root: JsonObject) -> bool:
     """Return whether no value fits two of these schemas; False for too many branches that are not lists of values."""
-    chosen = [resolve(each, root) for each in branches]
-    listed = [choices for each in chosen if (choices := _choices(each)) is not None]
-    if len(listed) == len(chosen):
+    marks = [_marks(each, root) for each in branches]
+    listed = [each["value"] for each in marks if "value" in each]
+    if len(listed) == len(marks):
         return sum(map(len, listed)) == len(frozenset[str]().union(*listed))
-    if len(chosen) > MAX_COMPARED_BRANCHES:
-        return False
-    compared = [_UnionBranch(_types(each), _choices(each), _discriminators(each, root)) for each in chosen]
-    return all(starmap(_is_disjoint_pair, combinations(compared, 2)))
+    return len(marks) <= MAX_COMPARED_BRANCHES and all(starmap(_differ, combinations(marks, 2)))
 
 
 def matches_branch(value: Json, branch: Json, root: JsonObject) -> bool:
     """Return whether a value has the type, the choices and the discriminators of a branch; checks nothing else."""
-    node = resolve(branch, root)
-    choices = _choices(node)
-    if choices is not None:
-        return _canonical(value) in choices
-    if json_type_of(value) not in _types(node):
-        return False
-    if not isinstance(value, dict):
-        return True
-    return all(
-        name in value and _canonical(value[name]) in allowed for name, allowed in _discriminators(node, root).items()
-    )
+    given = {"type": json_type_of(value), "value": _canonical(value)}
+    if isinstance(value, dict):
+        given |= {f"/{name}": _canonical(inner) for name, inner in value.items()}
+    return all(given.get(mark) in allowed for mark, allowed in _marks(branch, root).items())
 
 
-class _UnionBranch(NamedTuple):
-    """What distinguishes a branch from others, computed once."""
+_Marks = dict[str, frozenset[str]]
+"""What distinguishes the values of a schema: their types and, if the schema lists them, the values.
 
-    types: frozenset[str]
-    choices: frozenset[str] | None
-    discriminators: dict[str, frozenset[str]]
-
-
-def _is_disjoint_pair(first: _UnionBranch, second: _UnionBranch) -> bool:
-    shared = first.types & second.types
-    if not shared:
-        return True
-    if first.choices is not None and second.choices is not None:
-        return not first.choices & second.choices
-    if not shared <= {"object"}:
-        return False
-    left, right = first.discriminators, second.discriminators
-    return any(not left[name] & right[name] for name in left.keys() & right.keys())
+For an object, also the listed values of each required member, under its name after a slash.
+"""
 
 
-def _discriminators(node: JsonObject, root: JsonObject) -> dict[str, frozenset[str]]:
-    """Return the required members that only take listed values."""
-    required = node.get("required")
-    found = {
-        name: _choices(resolve(inner, root))
-        for name, inner in members(node, "properties").items()
-        if isinstance(required, list) and name in required
-    }
-    return {name: choices for name, choices in found.items() if choices is not None}
+def _marks(schema: Json, root: JsonObject) -> _Marks:
+    node = resolve(schema, root)
+    types, choices, required = _types(node), _choices(node), required_members(node)
+    found = {"type": types} if choices is None else {"type": types, "value": choices}
+    if types <= {"object"}:
+        inside = {name: _choices(resolve(each, root)) for name, each in members(node, "properties").items()}
+        found |= {f"/{name}": each for name, each in inside.items() if each is not None and name in required}
+    return found
+
+
+def _differ(first: _Marks, second: _Marks) -> bool:
+    return any(not first[mark] & second[mark] for mark in first.keys() & second.keys())
 
 
 def _choices(node: JsonObject) -> frozenset[str] | None:

@@ -6,6 +6,7 @@ null stands for an optional one, and `remove_placeholder_nulls` removes it from 
 """
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from agenttool.adapters.function_calling.schema_analysis import (
@@ -17,6 +18,7 @@ from agenttool.adapters.function_calling.schema_analysis import (
     is_portable_pattern,
     json_type_of,
     matches_branch,
+    required_members,
     resolve,
     resolve_root,
     unescape_pointer,
@@ -29,15 +31,16 @@ from agenttool.schema.compile import compile_schema
 from agenttool.schema.drafts import upgrade_schema
 from agenttool.schema.traverse import members, subschemas
 
-_FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
+_FORMATS = frozenset(["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"])
 _ANNOTATIONS = ("title", "description")
 _NULL: JsonObject = {"type": "null"}
 _NAMED_BY = ("properties", "$defs", "definitions")
+_MANY_CHOICES = 250
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StrictDialect:
-    """The subset of JSON Schema that a provider's strict mode documents, with its size limits per schema.
+    """The subset of JSON Schema that a provider's strict mode documents.
 
     Attributes:
         constraints: supported keywords besides those of the shape.
@@ -45,8 +48,6 @@ class StrictDialect:
         all_required: every property must be required, so that an optional one is sent as null.
         is_recursive: a schema may refer to itself.
         max_min_items: the highest supported `minItems`; None for any.
-        max_text: characters of all names and choices together.
-        max_choices_text: characters of one list of more than `many_choices` choices.
     """
 
     constraints: frozenset[str]
@@ -54,20 +55,11 @@ class StrictDialect:
     all_required: bool
     is_recursive: bool
     max_min_items: int | None = None
-    max_depth: int = 10
-    max_properties: int = 5000
-    max_choices: int = 1000
-    max_text: int = 120_000
-    many_choices: int = 250
-    max_choices_text: int = 15_000
 
 
 OPENAI = StrictDialect(
     constraints=frozenset(
-        [
-            *("pattern", "multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
-            *("minItems", "maxItems"),
-        ]
+        ["pattern", "multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems"]
     ),
     formats=_FORMATS,
     all_required=True,
@@ -117,28 +109,25 @@ def strict_schema(schema: JsonObject, dialect: StrictDialect) -> JsonObject:
         NotStrictError: there is none.
     """
     strict = _StrictRewriter(upgrade_schema(schema), dialect).rewrite_root()
-    exceeded = exceeded_limit(strict, dialect)
+    exceeded = exceeded_limit(strict)
     if exceeded is not None:
         raise NotStrictError(exceeded)
     return strict
 
 
-def exceeded_limit(schema: JsonObject, dialect: StrictDialect) -> str | None:
-    """Return which size limit of a dialect a strict schema exceeds; None if none."""
+def exceeded_limit(schema: JsonObject) -> str | None:
+    """Return which size limit of strict modes a schema exceeds, as far as providers document them; None if none."""
     parts = list(subschemas(schema))
+    properties = sum(len(members(each, "properties")) for each in parts)
     choices = [listed for each in parts if isinstance(listed := each.get("enum"), list)]
     names = [name for each in parts for keyword in _NAMED_BY for name in members(each, keyword)]
-    long = [each for each in choices if len(each) > dialect.many_choices and _length(each) > dialect.max_choices_text]
+    longest = max((_length(each) for each in choices if len(each) > _MANY_CHOICES), default=0)
     counts = (
-        (
-            sum(len(members(each, "properties")) for each in parts),
-            dialect.max_properties,
-            "it has more than {} properties",
-        ),
-        (sum(map(len, choices)), dialect.max_choices, "it has more than {} choices"),
-        (_length(names) + sum(map(_length, choices)), dialect.max_text, "its names and choices are longer than {}"),
-        (len(long), 0, f"{dialect.many_choices} choices and more are longer than {dialect.max_choices_text}"),
-        (_depth(schema), dialect.max_depth, "it is nested more than {} levels deep"),
+        (properties, 5000, "it has more than {} properties"),
+        (sum(map(len, choices)), 1000, "it has more than {} choices"),
+        (_length(names) + sum(map(_length, choices)), 120_000, "its names and choices are longer than {}"),
+        (longest, 15_000, f"{_MANY_CHOICES} choices and more are longer than {{}}"),
+        (_depth(schema), 10, "it is nested more than {} levels deep"),
     )
     return next((message.format(limit) for count, limit, message in counts if count > limit), None)
 
@@ -232,18 +221,17 @@ class _StrictRewriter:
         if "object" in types:
             strict |= self._object(node, at)
         if "array" in types:
-            if not isinstance(node.get("items"), dict):
+            items = node.get("items")
+            if not isinstance(items, dict):
                 raise NotStrictError(f"{at or '/'} has no schema for its items")
-            strict["items"] = self.rewrite(node["items"], f"{at}/items")
+            strict["items"] = self.rewrite(items, f"{at}/items")
         return strict
 
     def _object(self, node: JsonObject, at: str) -> JsonObject:
-        properties, listed = members(node, "properties"), node.get("required")
-        required = frozenset(map(str, listed)) if isinstance(listed, list) else frozenset[str]()
+        properties, required = members(node, "properties"), required_members(node)
         if node.get("additionalProperties") is not False:
             raise NotStrictError(f"{at or '/'} accepts members that it does not name")
-        if required - properties.keys():
-            undefined = min(required - properties.keys())
+        for undefined in sorted(required - properties.keys()):
             raise NotStrictError(f"{at or '/'} requires {undefined!r}, which it does not allow")
         strict: JsonObject = {}
         for name, inner in properties.items():
@@ -252,10 +240,8 @@ class _StrictRewriter:
             if self.dialect.all_required and name not in required and isinstance(inner, dict):
                 whole = self._nullable(whole, inner, place)
             strict[name] = whole
-        listed_names = (
-            list(properties) if self.dialect.all_required else [each for each in properties if each in required]
-        )
-        return {"properties": strict, "required": [*listed_names], "additionalProperties": False}
+        named: list[Json] = [each for each in properties if self.dialect.all_required or each in required]
+        return {"properties": strict, "required": named, "additionalProperties": False}
 
     def _nullable(self, strict: JsonObject, inner: JsonObject, at: str) -> JsonObject:
         """Allow null for an absent member; impossible where null has a meaning of its own."""
@@ -316,10 +302,8 @@ def _choices(node: JsonObject, at: str) -> list[Json] | None:
     return choices
 
 
-def _optional_members(node: JsonObject) -> frozenset[str]:
-    required = node.get("required")
-    properties = members(node, "properties").keys()
-    return frozenset(properties) - frozenset(map(str, required) if isinstance(required, list) else ())
+def _optional_members(node: JsonObject) -> AbstractSet[str]:
+    return members(node, "properties").keys() - required_members(node)
 
 
 def _has_optional_members(schema: Json, root: JsonObject, seen: set[int] | None = None) -> bool:

@@ -19,11 +19,11 @@ SEARCH_TOOL = "agenttool.tool_search"
 READ_RESULT_TOOL = "agenttool.read_result"
 """The tool that reads stored output; it joins a surface with the first output that is stored."""
 
-BUILT_IN_TOOLS = tuple(
-    OfferedTool(tool_id=ToolId(f"tool_{each}"), namespace=namespace, name=name, description="", input_schema={})
+BUILT_IN_TOOLS = {
+    each: OfferedTool(tool_id=ToolId(f"tool_{each}"), namespace=namespace, name=name, description="", input_schema={})
     for each in (SEARCH_TOOL, READ_RESULT_TOOL)
     for namespace, name in (each.split("."),)
-)
+}
 """Tools of the runtime that may join a surface at any time; their names are reserved, so that no tool is renamed."""
 
 _DRAFT_4_NOTE = "its schema is read as draft 4 of JSON Schema, because an exclusive limit in it is true or false"
@@ -92,7 +92,6 @@ class PayloadTool:
     """A tool as it is sent.
 
     Attributes:
-        null_is_absent: null may stand for an absent optional member.
         note: how its schema is read, why the tool is not strict, or why its description is cut.
     """
 
@@ -101,7 +100,6 @@ class PayloadTool:
     description: str
     schema: JsonObject
     is_strict: bool = False
-    null_is_absent: bool = False
     note: str | None = None
 
 
@@ -176,8 +174,8 @@ def build_payload(
 
 def count_surface_names(tools: Iterable[OfferedTool | DeferredToolRef]) -> NameCounts:
     """Count the names of a surface's tools and of the built-in tools that may join it."""
-    built_in = frozenset((each.namespace, each.name) for each in BUILT_IN_TOOLS)
-    return count_names((*(each for each in tools if (each.namespace, each.name) not in built_in), *BUILT_IN_TOOLS))
+    others = (each for each in tools if f"{each.namespace}.{each.name}" not in BUILT_IN_TOOLS)
+    return count_names((*others, *BUILT_IN_TOOLS.values()))
 
 
 def fits_native_search(deferred: int, limits: ProviderLimits, options: ToolRequestOptions) -> bool:
@@ -196,18 +194,15 @@ def chosen_name(payload: ToolPayload) -> str | None:
     if choice in _CHOICE_WORDS:
         return None
     tools = {name: each.tool for name, each in payload.tools.items()}
-    found = (
-        [name for name in tools if choice == name]
-        or [name for name, tool in tools.items() if choice == tool.qualified_name]
-        or [name for name, tool in tools.items() if choice == tool.name]
-        or [name for name, tool in tools.items() if choice == tool.tool_id]
-    )
+    spellings = {name: (name, tool.qualified_name, tool.name, tool.tool_id) for name, tool in tools.items()}
+    by_rank = ([name for name, each in spellings.items() if each[rank] == choice] for rank in range(4))
+    found = next(filter(None, by_rank), list[str]())
     if len(found) > 1:
-        owners = ", ".join(sorted(repr(payload.tools[name].tool.qualified_name) for name in found))
+        owners = ", ".join(sorted(repr(tools[name].qualified_name) for name in found))
         raise ConfigError(f"tool_choice {choice!r} matches {len(found)} tools; use one of {owners}")
     if not found:
         raise ConfigError(f"tool_choice {choice!r} is not sent{_reason_not_sent(payload, choice)}")
-    if payload.tools[found[0]].tool.is_deferred:
+    if tools[found[0]].is_deferred:
         raise ConfigError(f"tool_choice {choice!r} is not loaded; load it first, with `tools.load`")
     return found[0]
 
@@ -232,12 +227,11 @@ def _assign(
     sent: Sequence[OfferedTool], limits: ProviderLimits, counts: NameCounts
 ) -> tuple[dict[str, OfferedTool], dict[str, str]]:
     """Name the tools that are sent, and all built-in tools."""
-    present = frozenset(tool.qualified_name for tool in sent)
-    absent = [tool for tool in BUILT_IN_TOOLS if tool.qualified_name not in present]
+    present = {tool.qualified_name: tool for tool in sent}
+    absent = (tool for name, tool in BUILT_IN_TOOLS.items() if name not in present)
     names = assign_names((*sent, *absent), limits.reserved, counts=counts)
-    built_in = frozenset(tool.qualified_name for tool in BUILT_IN_TOOLS)
-    built_in_names = {tool.qualified_name: name for name, tool in names.items() if tool.qualified_name in built_in}
-    return {name: tool for name, tool in names.items() if tool.qualified_name in present}, built_in_names
+    built_in = {tool.qualified_name: name for name, tool in names.items() if tool.qualified_name in BUILT_IN_TOOLS}
+    return {name: tool for name, tool in names.items() if tool.qualified_name in present}, built_in
 
 
 def _rejection(tool: OfferedTool, limits: ProviderLimits, before: int) -> tuple[str, str] | None:
@@ -245,25 +239,22 @@ def _rejection(tool: OfferedTool, limits: ProviderLimits, before: int) -> tuple[
     if limits.max_tools is not None and before >= limits.max_tools:
         return f"a request takes at most {limits.max_tools} tools", "defer some tools, or offer fewer"
     pattern = limits.property_names
-    names = () if pattern is None else argument_names(tool.input_schema)
-    rejected = [name for name in names if pattern and not pattern.fullmatch(name)]
-    if rejected:
-        return f"the provider takes no argument named {rejected[0]!r}", "rename the argument"
+    for name in argument_names(tool.input_schema) if pattern else ():
+        if pattern and not pattern.fullmatch(name):
+            return f"the provider takes no argument named {name!r}", "rename the argument"
     return None
 
 
 def _payload_tool(
     name: str, tool: OfferedTool, limits: ProviderLimits, options: ToolRequestOptions, budget: StrictBudget
 ) -> PayloadTool:
-    reason = remark = strict = None
+    reason = strict = None
     if limits.dialect is not None and options.strict:
         try:
             strict = _strict(tool, limits.dialect, budget)
         except NotStrictError as error:
             reason = f"not strict: {error}"
-    schema = strict
-    if schema is None:
-        schema, remark = lenient_schema(tool.input_schema)
+    schema, remark = lenient_schema(tool.input_schema) if strict is None else (strict, None)
     description = _cut(tool.description, remark, limits)
     cut = None if description.startswith(tool.description) else "its description is cut to the provider's limit"
     draft = _DRAFT_4_NOTE if implies_draft_4(tool.input_schema) else None
@@ -273,7 +264,6 @@ def _payload_tool(
         description=description,
         schema=schema,
         is_strict=strict is not None,
-        null_is_absent=strict is not None and limits.dialect is not None and limits.dialect.all_required,
         note="; ".join(each for each in (draft, reason, cut) if each) or None,
     )
 

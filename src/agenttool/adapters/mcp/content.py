@@ -6,11 +6,13 @@ restores it.
 """
 
 import base64
+import logging
 import re
 from collections.abc import Awaitable, Callable, Iterator
 from typing import cast
 
 import mcp_types as types
+from pydantic import BaseModel, ValidationError
 
 from agenttool.adapters.mcp.session import InvalidResult
 from agenttool.codec import json_bytes, parse_object
@@ -26,6 +28,8 @@ from agenttool.records import (
     ToolResult,
     UnsetType,
 )
+
+log = logging.getLogger("agenttool.mcp")
 
 TOOL_ERROR = "mcp_tool_error"
 """The code of a failure that the tool reported in its result; a JSON-RPC error has the number of the error."""
@@ -55,8 +59,17 @@ _WITH_BODY = (
     ContentClass.FILE,
 )
 _BINARY = "application/octet-stream"
+_RESOURCE = "resource"
+"""The member of an item's annotations with the `_meta` of its resource; `_meta` beside it is that of the block."""
 _MEDIA = {"image": ContentClass.IMAGE, "audio": ContentClass.AUDIO}
-_INLINE = {ContentClass.IMAGE: types.ImageContent, ContentClass.AUDIO: types.AudioContent}
+_BLOCKS: dict[str, type[BaseModel]] = {
+    "text": types.TextContent,
+    "image": types.ImageContent,
+    "audio": types.AudioContent,
+    "resource_link": types.ResourceLink,
+    "resource": types.EmbeddedResource,
+}
+_INLINE = {kind: name for name, kind in _MEDIA.items()}
 _LINKED = frozenset(
     {
         ContentClass.VIDEO,
@@ -90,15 +103,16 @@ def content_item(block: JsonObject) -> ContentItem:
 
 def resource_item(resource: JsonObject, annotations: Json | UnsetType = UNSET) -> ContentItem:
     """Return the item of the contents of a resource: text, or bytes as base64."""
-    blob = resource.get("blob")
-    own = _annotations_in(resource)
+    blob, meta = resource.get("blob"), _meta_in(resource)
+    if meta:
+        annotations = {**_object(annotations), _RESOURCE: meta}
     return ContentItem(
         type=ContentClass.EMBEDDED_RESOURCE,
         uri=_text(resource, "uri"),
         media_type=_text(resource, "mimeType"),
         text=_text(resource, "text"),
         data=blob if isinstance(blob, str) else UNSET,
-        annotations={**_object(annotations), **_object(own)} if own is not UNSET else annotations,
+        annotations=annotations,
     )
 
 
@@ -124,9 +138,7 @@ def _link_item(block: JsonObject, annotations: Json | UnsetType) -> ContentItem:
 
 def _annotations_in(block: JsonObject) -> Json | UnsetType:
     """Return the annotations of a block, with its `_meta`; unset if it has neither."""
-    meta = block.get("_meta")
-    annotations = {**_object(block.get("annotations")), **({"_meta": meta} if isinstance(meta, dict) else {})}
-    return annotations or UNSET
+    return {**_object(block.get("annotations")), **_meta_in(block)} or UNSET
 
 
 def _object(value: Json | UnsetType) -> JsonObject:
@@ -170,85 +182,113 @@ def output_of(result: JsonObject, mapping: McpMapping) -> NativeOutput:
     )
 
 
-async def content_block(item: ContentItem, fetch: Fetch) -> types.ContentBlock:
+async def content_block(item: ContentItem, fetch: Fetch) -> JsonObject:
     """Return the content block of an item; `fetch` reads stored media."""
+    ref = item.ref or Ref()
+    uri, media_type = item.uri or ref.uri, item.media_type or ref.media_type
     if item.type is ContentClass.EMBEDDED_RESOURCE:
-        return await _embedded(item, fetch)
-    if item.type in _INLINE:
-        data = await _media(item, fetch)
-        if data is not None:
-            kind, media_type = _INLINE[item.type], _media_type(item)
-            return kind(
-                data=base64.b64encode(data).decode(),
-                mime_type=media_type,
-                annotations=_annotations(item),
-                _meta=_block_meta(item),
-            )
-    if item.type in _LINKED and (item.uri or (item.ref is not None and item.ref.uri)):
+        return await _embedded(item, uri or "agenttool:embedded", fetch)
+    if item.type in _INLINE and (data := await _encoded(item, fetch)) is not None:
+        return _block(_INLINE[item.type], item, data=data, mimeType=media_type or _BINARY)
+    if item.type in _LINKED and uri:
         return link_block(item)
     if item.text is None and item.data is not UNSET:
-        return types.TextContent(text=json_bytes(item.data).decode())
-    return types.TextContent(text=item.text or _caption(item), annotations=_annotations(item), _meta=_block_meta(item))
+        return {"type": "text", "text": json_bytes(item.data).decode()}
+    caption = (item.type.value, item.name or ref.title, uri or ref.id)
+    return _block("text", item, text=" ".join(filter(None, caption)) if item.text is None else item.text)
 
 
-async def _embedded(item: ContentItem, fetch: Fetch) -> types.ContentBlock:
-    uri = item.uri or (item.ref.uri if item.ref is not None else None) or "agenttool:embedded"
-    if item.text is not None and item.ref is None:
-        contents: types.TextResourceContents | types.BlobResourceContents = types.TextResourceContents(
-            uri=uri, mime_type=item.media_type, text=item.text
-        )
-    else:
-        data = await _media(item, fetch)
-        if data is None:
-            return link_block(item)
-        contents = types.BlobResourceContents(
-            uri=uri, mime_type=_media_type(item), blob=base64.b64encode(data).decode()
-        )
-    return types.EmbeddedResource(resource=contents, annotations=_annotations(item), _meta=_block_meta(item))
+async def _embedded(item: ContentItem, uri: str, fetch: Fetch) -> JsonObject:
+    is_text = item.text is not None and item.ref is None
+    name, body = ("text", item.text) if is_text else ("blob", await _encoded(item, fetch))
+    if body is None:
+        return link_block(item)
+    meta = _meta_in(_object(item.annotations).get(_RESOURCE))
+    return _block("resource", item, resource=_given({"uri": uri, "mimeType": item.media_type, name: body, **meta}))
 
 
-async def _media(item: ContentItem, fetch: Fetch) -> bytes | None:
+def _block(kind: str, item: ContentItem, **members: Json) -> JsonObject:
+    """Return a content block with the valid annotations of an item, and with the `_meta` that a server sent."""
+    notes = _object(item.annotations)
+    hints = {name: value for name, value in notes.items() if name not in ("_meta", _RESOURCE)}
+    annotations = without_invalid(types.Annotations, hints) if hints else None
+    return _given({"type": kind, **members, "annotations": annotations, **_meta_in(notes)})
+
+
+def _meta_in(notes: Json) -> JsonObject:
+    meta = _object(notes).get("_meta")
+    return {"_meta": meta} if isinstance(meta, dict) else {}
+
+
+def _given(members: JsonObject) -> JsonObject:
+    return {name: value for name, value in members.items() if value is not None}
+
+
+async def _encoded(item: ContentItem, fetch: Fetch) -> str | None:
+    """Return the bytes of an item as base64, or its data as the server sent it; None for a link."""
     ref = item.ref
-    if ref is None or (ref.size_bytes or 0) > MAX_INLINE_BYTES:
-        return None
-    return await fetch(ref)
+    if ref is None:
+        return item.data if isinstance(item.data, str) else None
+    data = None if (ref.size_bytes or 0) > MAX_INLINE_BYTES else await fetch(ref)
+    return None if data is None else base64.b64encode(data).decode()
 
 
-def link_block(item: ContentItem) -> types.ResourceLink:
+def link_block(item: ContentItem) -> JsonObject:
     """Return a link that `resources/read` resolves; one of a server stays as it was."""
     ref = item.ref or Ref()
+    name = item.name or ref.title or ("full output" if item.type is ContentClass.PERSISTED_OUTPUT_REF else "output")
     if isinstance(ref.native_ref, dict) and ref.native_ref.get("type") == "resource_link":
-        return types.ResourceLink.model_validate(ref.native_ref)
-    return types.ResourceLink(
-        uri=item.uri or ref.uri or ref.id or "agenttool:unknown",
-        name=item.name or ref.title or ("full output" if item.type is ContentClass.PERSISTED_OUTPUT_REF else "output"),
-        mime_type=item.media_type or ref.media_type,
-        size=ref.size_bytes,
-        annotations=_annotations(item),
-        _meta=_block_meta(item),
+        return {"name": name, **without_invalid(types.ResourceLink, ref.native_ref)}
+    uri = item.uri or ref.uri or ref.id or "agenttool:unknown"
+    return _block(
+        "resource_link", item, uri=uri, name=name, mimeType=item.media_type or ref.media_type, size=ref.size_bytes
     )
 
 
-def _media_type(item: ContentItem) -> str:
-    return item.media_type or (item.ref.media_type if item.ref is not None else None) or _BINARY
+def without_invalid(model: type[BaseModel], members: JsonObject) -> JsonObject:
+    """Return an object of a server without the members whose values the protocol does not allow, and log their names.
+
+    Other servers and clients ignore such a member. The SDK rejects the whole message.
+    """
+    try:
+        model.model_validate(members)
+    except ValidationError as error:
+        places = [each["loc"] for each in error.errors() if each["type"] != "missing"]
+        names = sorted({".".join(str(part) for part in place if not isinstance(part, int)) for place in places})
+        log.info("clients do not see members of a server's %s that are not valid: %s", model.__name__, names)
+        for place in places:
+            members = _object(_without(members, place))
+    return members
 
 
-def _caption(item: ContentItem) -> str:
-    ref = item.ref or Ref()
-    parts = (item.type.value, item.name or ref.title, item.uri or ref.uri or ref.id)
-    return " ".join(each for each in parts if each)
+def _without(value: Json, place: tuple[int | str, ...]) -> Json:
+    """Return a value without the member at a place of Pydantic, which may contain names of classes beside members."""
+    part, rest = place[0], place[1:]
+    if isinstance(value, list) and isinstance(part, int) and part < len(value) and isinstance(value[part], dict):
+        return [*value[:part], _without(value[part], rest), *value[part + 1 :]]
+    if not isinstance(value, dict):
+        return value
+    if part not in value:
+        return _without(value, rest) if rest else value
+    part, inner = str(part), value[str(part)]
+    is_inside = isinstance(inner, dict) or (isinstance(inner, list) and any(isinstance(each, dict) for each in inner))
+    if rest and is_inside:
+        return {**value, part: _without(inner, rest)}
+    return {key: each for key, each in value.items() if key != part}
 
 
-def _annotations(item: ContentItem) -> types.Annotations | None:
-    given = item.annotations
-    members = {name: value for name, value in given.items() if name != "_meta"} if isinstance(given, dict) else {}
-    return types.Annotations.model_validate(members) if members else None
+def valid_reply(reply: JsonObject, model: type[BaseModel]) -> JsonObject:
+    """Return a reply about a resource or a prompt without members that the protocol does not allow."""
+    messages = reply.get("messages")
+    if isinstance(messages, list):
+        reply = {**reply, "messages": [_valid_message(each) if isinstance(each, dict) else each for each in messages]}
+    return without_invalid(model, reply)
 
 
-def _block_meta(item: ContentItem) -> dict[str, object] | None:
-    """Return the `_meta` of a block that came from a server."""
-    given = item.annotations.get("_meta") if isinstance(item.annotations, dict) else None
-    return cast("dict[str, object]", given) if isinstance(given, dict) else None
+def _valid_message(message: JsonObject) -> JsonObject:
+    block = _object(message.get("content"))
+    model = _BLOCKS.get(_text(block, "type") or "")
+    return message if model is None else {**message, "content": without_invalid(model, block)}
 
 
 def contents_output(reply: JsonObject, mapping: McpMapping) -> NativeOutput:

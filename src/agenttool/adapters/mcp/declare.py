@@ -1,18 +1,15 @@
 """The conversion of a server's tool definitions to declared tools, trusted only as far as configured."""
 
 from typing import cast
-from urllib.parse import urlsplit
 
 from mcp.shared.inbound import find_invalid_x_mcp_header
 
 from agenttool.adapters.mcp.settings import McpServer
+from agenttool.adapters.remote_tool import network_scope, remote_tool
 from agenttool.ports.executor import Executor
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import (
-    AccessKind,
     ExecutionKind,
-    ExecutionProfile,
-    ExecutionProfileId,
     InputContract,
     InterfaceId,
     InterruptBehavior,
@@ -21,15 +18,11 @@ from agenttool.records import (
     Lifecycle,
     McpMapping,
     OutputContract,
-    PermissionProfile,
-    PermissionProfileId,
     ResourceLock,
-    RiskLevel,
     ToolDeclaration,
     ToolId,
     ToolInterface,
     ToolKind,
-    WriteEffect,
 )
 
 _HINTS = {
@@ -82,13 +75,14 @@ def declare(
     is_destructive = stated.get("destructiveHint") is True and not is_read_only
     is_harmless = is_read_only or (server.trust and stated.get("destructiveHint") is False)
     tool_id = ToolId(f"tool_{server.name}.{name}")
-    interface_id, execution_id = InterfaceId(f"interface:{tool_id}"), ExecutionProfileId(f"execution:{tool_id}")
-    permission_id = PermissionProfileId(f"permission:{tool_id}")
     schema = _object(definition.get("inputSchema")) or _EMPTY_OBJECT
     output_schema = definition.get("outputSchema")
     output_schema = output_schema if isinstance(output_schema, dict) else None
-    return DeclaredTool(
-        declaration=ToolDeclaration(
+    # Calls run one after another at their server, and beside those of other servers. A server that hangs, or that
+    # waits for its user, then blocks no other.
+    lock = ResourceLock(resource=f"mcp:{server.name}", mode="shared" if is_read_only else "exclusive")
+    return remote_tool(
+        ToolDeclaration(
             tool_id=tool_id,
             namespace=server.name,
             name=name,
@@ -99,14 +93,11 @@ def declare(
             tool_kind=ToolKind.MCP_TOOL,
             input_contract=InputContract(model_input_schema=schema, runtime_input_schema=schema),
             output_contract=None if output_schema is None else OutputContract(structured_schema=output_schema),
-            interface_ref=interface_id,
-            execution_profile_ref=execution_id,
-            permission_profile_ref=permission_id,
             external_mappings=(McpMapping(server_id=server.name, method="tools/list", tool_name=native),),
             annotations=_annotations(definition, untrusted),
         ),
-        interface=ToolInterface(
-            interface_id=interface_id,
+        ToolInterface(
+            interface_id=InterfaceId(f"interface:{tool_id}"),
             tool_id=tool_id,
             native_ids={"mcp": {"server": server.name, "tool": native}},
             output_schema=output_schema,
@@ -118,45 +109,15 @@ def declare(
             timeout_ms=round(server.timeout_s * 1000),
             required_credentials=server.credentials or None,
         ),
-        execution_profile=ExecutionProfile(
-            execution_profile_id=execution_id,
-            execution_kind=ExecutionKind.MCP_SERVER,
-            supports_progress=True,
-            supports_cancel=True,
-            supports_timeout=True,
-            supports_result_persistence=True,
-            retry_semantics={"idempotent": server.trust and stated.get("idempotentHint") is True},
-        ),
-        permission_profile=PermissionProfile(
-            permission_profile_id=permission_id,
-            risk_level=RiskLevel.HIGH if is_destructive else RiskLevel.LOW if is_read_only else RiskLevel.MEDIUM,
-            access_kinds=None if server.url is None else (AccessKind.NETWORK, AccessKind.EXTERNAL_SEND),
-            write_effects=_effects(server, is_read_only=is_read_only, is_destructive=is_destructive),
-            network_scope=None if server.url is None else _origin(server.url),
-            approval_required=True if is_destructive else None,
-            approval_reason="its server says that it destroys things" if is_destructive else None,
-        ),
-        executor=executor,
-        shared_state=None,  # the lock of the server separates its calls, also those of one conversation
-        locks=None if server.parallel else (_lock(server.name, is_read_only=is_read_only),),
+        executor,
+        kind=ExecutionKind.MCP_SERVER,
+        is_idempotent=server.trust and stated.get("idempotentHint") is True,
+        network_scope=None if server.url is None else network_scope(server.url),
+        approval_reason="its server says that it destroys things",
         is_trusted=server.trust,
+        locks=None if server.parallel else (lock,),
+        locks_by_actor=server.sessions == "actor",
     )
-
-
-def _lock(server: str, *, is_read_only: bool) -> ResourceLock:
-    """Return the lock of calls that run one after another at their server, and beside those of other servers.
-
-    A server that hangs, or that waits for its user, then blocks no other.
-    """
-    return ResourceLock(resource=f"mcp:{server}", mode="shared" if is_read_only else "exclusive")
-
-
-def _effects(server: McpServer, *, is_read_only: bool, is_destructive: bool) -> tuple[WriteEffect, ...]:
-    if is_read_only:
-        return (WriteEffect.NONE,)
-    if is_destructive:
-        return (WriteEffect.IRREVERSIBLE,)
-    return (WriteEffect.LOCAL_PERSISTENT if server.url is None else WriteEffect.REMOTE_MUTATION,)
 
 
 def _annotations(definition: JsonObject, untrusted: tuple[str, ...]) -> JsonObject | None:
@@ -169,8 +130,3 @@ def _annotations(definition: JsonObject, untrusted: tuple[str, ...]) -> JsonObje
 
 def _object(value: Json) -> JsonObject:
     return cast("JsonObject", value) if isinstance(value, dict) else {}
-
-
-def _origin(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"

@@ -8,8 +8,8 @@ import logging
 import re
 
 from agenttool.adapters.mcp.settings import McpServer
-from agenttool.adapters.ssrf import auth_url_error
 from agenttool.errors import RecordError, ToolFailure
+from agenttool.http.ssrf import auth_url_error
 from agenttool.ports.executor import Job
 from agenttool.ports.tool import DeclaredTool, own_tool
 from agenttool.records import ErrorClass, Json, JsonObject, Lifecycle, ToolError, ToolKind, WriteEffect
@@ -18,7 +18,12 @@ from agenttool.schema.compile import compile_schema
 log = logging.getLogger("agenttool.mcp")
 
 ASK_USER = "ask_user"
-_REFUSALS = (ErrorClass.APPROVAL_REJECTED, ErrorClass.PERMISSION_DENIED, ErrorClass.POLICY_BLOCKED)
+
+REASON_KEY = "agenttool/reason"
+"""The member of `_meta` with the reason for which the user was not asked."""
+
+REFUSALS = (ErrorClass.APPROVAL_REJECTED, ErrorClass.PERMISSION_DENIED, ErrorClass.POLICY_BLOCKED)
+"""The errors of calls that an approver or a rule refused."""
 
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _SECRET = re.compile(
@@ -39,6 +44,7 @@ _INPUT: JsonObject = {
         "schema": {"type": "object", "description": "What the answer must look like."},
         "answer": {"type": "object", "description": "Complete this before you allow the call."},
         "url": {"type": "string", "description": "Open this page before you allow the call."},
+        "key": {"type": "string", "description": "How the server names the question among those of one call."},
     },
     "required": ["message"],
 }
@@ -94,21 +100,25 @@ def ask_tool(server: McpServer) -> DeclaredTool:
     )
 
 
-async def elicit(server: McpServer, job: Job, params: JsonObject) -> JsonObject:
+async def elicit(server: McpServer, job: Job, params: JsonObject, key: str | None = None) -> JsonObject:
     """Ask the user a question of a server within a call; return the result of the elicitation.
 
     Args:
         server: the server that asks.
         job: the call.
         params: the parameters of `elicitation/create`.
+        key: how the server names the question; None if it does not.
     """
     question, fault = _question(params)
     if fault is not None:
-        log.warning("a question of the server %r is declined: %s", server.name, fault)
-        return {"action": "decline"}
+        reason = f"the question is not shown to the user: {fault}"
+        log.warning("server %r: %s", server.name, reason)
+        job.report(reason)
+        return {"action": "cancel", "_meta": {REASON_KEY: reason}}
+    question |= {} if key is None else {"key": key}
     result = await job.call(f"{server.name}.{ASK_USER}", question)
     if result.error is not None:
-        return {"action": "decline" if result.error.error_class in _REFUSALS else "cancel"}
+        return {"action": "decline" if result.error.error_class in REFUSALS else "cancel"}
     if "url" in question:
         return {"action": "accept"}
     found = result.structured_content
@@ -117,23 +127,23 @@ async def elicit(server: McpServer, job: Job, params: JsonObject) -> JsonObject:
 
 
 def _question(params: JsonObject) -> tuple[JsonObject, str | None]:
-    """Return the input of the tool for questions, and why the question is declined; None if it is not."""
+    """Return the input of the tool for questions, and the reason for which the user is not asked, or None."""
     message, url, schema = params.get("message"), params.get("url"), params.get("requestedSchema")
     question: JsonObject = {"message": message if isinstance(message, str) else ""}
     if params.get("mode") == "url" or isinstance(url, str):
         fault = auth_url_error(str(url), allows_http=True)
         return {**question, "url": str(url)}, None if fault is None else f"its URL: {fault}"
     form: JsonObject = schema if isinstance(schema, dict) else {"type": "object"}
-    secret = secret_field(form, question["message"])
+    secret = secret_field(form)
     asked: JsonObject = {**question, "schema": form, "answer": _defaults(form)}
     return asked, None if secret is None else f"its form asks for {secret!r}"
 
 
-def secret_field(form: JsonObject, message: Json = None) -> str | None:
+def secret_field(form: JsonObject) -> str | None:
     """Return a field of a form that asks for a secret, which forms must not do; None if there is none.
 
-    The labels of a field are its name, its title, and a short description. The message is the label of an only field.
-    A field with fixed choices cannot contain a secret.
+    The labels of a field are its name, its title, and a short description. A field with fixed choices cannot contain a
+    secret.
     """
     properties = form.get("properties")
     fields = properties if isinstance(properties, dict) else {}
@@ -142,8 +152,7 @@ def secret_field(form: JsonObject, message: Json = None) -> str | None:
         if field.get("type") == "boolean" or {"enum", "oneOf", "const"} & field.keys():
             continue
         title, description = field.get("title"), _words(field.get("description"))
-        labels = [_words(name), _words(title), _words(message) if len(fields) == 1 else []]
-        labels.append(description if len(description) <= _MAX_LABEL_WORDS else [])
+        labels = [_words(name), _words(title), description if len(description) <= _MAX_LABEL_WORDS else []]
         if field.get("format") == "password" or any(_SECRET.search(" ".join(words)) for words in labels):
             return name
     return None

@@ -2,8 +2,10 @@
 
 import logging
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import cache
 from typing import cast
 
 import httpx2
@@ -24,9 +26,9 @@ from agenttool.adapters.mcp.session import (
     SessionId,
 )
 from agenttool.adapters.mcp.settings import McpServer
-from agenttool.adapters.pinned_transport import PinnedTransport, policy_for
 from agenttool.codec import json_bytes, parse_object
 from agenttool.errors import ConfigError, RecordError
+from agenttool.http.ssrf import Resolver, check_url, policy_for, resolve
 from agenttool.records import JsonObject
 
 CONNECT_S, READ_S = 15.0, 300.0
@@ -51,48 +53,43 @@ _EVENT_END = re.compile(rb"\n\n|\r\n\r\n|\r\r")
 _MAX_END_BYTES = 3
 
 
-class _LimitedEvents(httpx2.AsyncByteStream):
-    """An event stream of which only whole events are passed on; one that is too long is replaced by an error."""
+class _Events(httpx2.AsyncByteStream):
+    """A response body that yields the parts of an iterator over the original body."""
 
-    def __init__(self, body: httpx2.AsyncByteStream, max_bytes: int, request: httpx2.Request) -> None:
+    def __init__(self, body: httpx2.AsyncByteStream, parts: AsyncIterator[bytes]) -> None:
         self._body = body
-        self._max_bytes = max_bytes
-        self._request = request
+        self._parts = parts
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        held = bytearray()
-        async for part in self._body:
-            begin = max(len(held) - _MAX_END_BYTES, 0)
-            held += part
-            ends = [found.end() for found in _EVENT_END.finditer(held, begin)]
-            if ends:
-                yield bytes(held[: ends[-1]])
-                del held[: ends[-1]]
-            if len(held) > self._max_bytes:
-                yield b"data: " + await _too_large(self._request, self._max_bytes) + b"\n\n"
-                return
-        yield bytes(held)
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self._parts
 
     async def aclose(self) -> None:
         await self._body.aclose()
 
 
-class _SessionEvents(httpx2.AsyncByteStream):
-    """The event stream of a session of the older transport; a fault of the connection ends it, as the server may."""
+async def _limited_events(body: AsyncIterable[bytes], max_bytes: int, request: httpx2.Request) -> AsyncIterator[bytes]:
+    """Yield complete events; replace an event that is too long by an error, and stop."""
+    held = bytearray()
+    async for part in body:
+        begin = max(len(held) - _MAX_END_BYTES, 0)
+        held += part
+        ends = [found.end() for found in _EVENT_END.finditer(held, begin)]
+        if ends:
+            yield bytes(held[: ends[-1]])
+            del held[: ends[-1]]
+        if len(held) > max_bytes:
+            yield b"data: " + await _too_large(request, max_bytes) + b"\n\n"
+            return
+    yield bytes(held)
 
-    def __init__(self, name: str, body: httpx2.AsyncByteStream) -> None:
-        self._name = name
-        self._body = body
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        try:
-            async for part in self._body:
-                yield part
-        except httpx2.HTTPError as error:
-            log.info("the event stream of the server %r ended: %s", self._name, type(error).__name__)
-
-    async def aclose(self) -> None:
-        await self._body.aclose()
+async def _session_events(name: str, body: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+    """Yield the body of a session of the older transport; end without an error if the connection fails."""
+    try:
+        async for part in body:
+            yield part
+    except httpx2.HTTPError as error:
+        log.info("the event stream of the server %r ended: %s", name, type(error).__name__)
 
 
 async def _too_large(request: httpx2.Request, max_bytes: int) -> bytes:
@@ -119,6 +116,12 @@ async def _read(body: httpx2.AsyncByteStream, max_bytes: int) -> bytes | None:
     return bytes(held)
 
 
+@cache
+def _tls_context() -> ssl.SSLContext:
+    """Return the TLS context of all connections; loading the trusted certificates for each source would be slow."""
+    return httpx2.create_ssl_context(trust_env=False)
+
+
 class GuardedTransport(httpx2.AsyncBaseTransport):
     """Connects to public and allowed addresses, and the one in the URL; limits responses; stores the session id."""
 
@@ -128,7 +131,10 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         Raises:
             ConfigError: an entry of `allow` is invalid.
         """
-        self._inner = PinnedTransport(policy_for((server.url or "",), server.allow), MAX_REQUESTS + _STREAMS)
+        limits = httpx2.Limits(max_connections=MAX_REQUESTS + _STREAMS, max_keepalive_connections=20)
+        self._inner = httpx2.AsyncHTTPTransport(verify=_tls_context(), trust_env=False, limits=limits)
+        self._policy = policy_for((server.url or "",), server.allow)
+        self._resolver = Resolver()
         self._server = server
         self._max_bytes = server.max_message_bytes
         self._session_id = session_id
@@ -144,7 +150,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             ConfigError: the settings do not allow its address.
         """
         try:
-            response = await self._inner.handle_async_request(request)
+            response = await self._send(request)
         except RecordError as error:
             raise ConfigError(f"its url may not be contacted: {error}") from error
         except httpx2.PoolTimeout:
@@ -154,6 +160,30 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         except httpx2.HTTPError as error:
             return _failed(request, CONNECTION_LOST, f"the connection was lost ({type(error).__name__})")
         return await self._checked(request, response)
+
+    async def _send(self, request: httpx2.Request) -> httpx2.Response:
+        """Resolve the host of a request once, check all its addresses, and send it to the first that accepts it.
+
+        Raises:
+            RecordError: its URL may not be contacted.
+            OSError: its host name cannot be resolved.
+            httpx2.HTTPError: the connection failed.
+        """
+        check_url(str(request.url), self._policy)
+        host, failure = request.url.host, httpx2.ConnectError("no address")
+        for address in await resolve(host, self._policy, self._resolver):
+            pinned = httpx2.Request(
+                request.method,
+                request.url.copy_with(host=address),
+                headers=request.headers,  # with the header `Host` of the name
+                stream=request.stream,
+                extensions={**request.extensions, "sni_hostname": host},
+            )
+            try:
+                return await self._inner.handle_async_request(pinned)
+            except httpx2.ConnectError as error:
+                failure = error
+        raise failure
 
     async def _checked(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
         """Return a response within the limits, with the reason of a refusal."""
@@ -168,8 +198,8 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         body = cast("httpx2.AsyncByteStream", response.stream)
         if response.headers.get("content-type", "").startswith(_EVENTS):
             is_session = self._server.transport == "sse" and request.method == "GET"
-            events = _SessionEvents(self._server.name, body) if is_session else body
-            response.stream = _LimitedEvents(events, self._max_bytes, request)
+            events = _session_events(self._server.name, body) if is_session else body
+            response.stream = _Events(body, _limited_events(events, self._max_bytes, request))
             return response
         return await self._limited(request, response, body)
 
@@ -215,9 +245,14 @@ async def _explained(request: httpx2.Request, response: httpx2.Response, advice:
     with suppress(httpx2.HTTPError):
         content = await _read(cast("httpx2.AsyncByteStream", response.stream), _MAX_ERROR_BYTES)
     await response.aclose()
-    is_lost = status == _NOT_FOUND and _SESSION_HEADER in request.headers and _error_code(content) != METHOD_NOT_FOUND
-    if is_lost:
-        return _failed(request, UNKNOWN_SESSION, "the server does not know the session any more", status)
+    code, said = _error_in(content)
+    lost: tuple[str, str] | None = None
+    if status == _NOT_FOUND and code != METHOD_NOT_FOUND:
+        lost = UNKNOWN_SESSION, "the server does not know the session any more"
+    elif code == CONNECTION_CLOSED:  # some servers that were restarted send it
+        lost = CONNECTION_LOST, f"HTTP status {status}: {said}"
+    if lost is not None and _SESSION_HEADER in request.headers:
+        return _failed(request, *lost, status)
     if content is not None and status != _UNAUTHORIZED[0] and _is_message(content):
         return httpx2.Response(status, content=content, headers=response.headers, request=request)
     if status == _NOT_FOUND:  # the SDK reads it as a method that the server does not have
@@ -231,10 +266,10 @@ async def _explained(request: httpx2.Request, response: httpx2.Response, advice:
     return explained
 
 
-def _error_code(content: bytes | None) -> object:
-    """Return the code of the JSON-RPC error in a body; None if there is none."""
+def _error_in(content: bytes | None) -> tuple[object, str]:
+    """Return the code and the message of the JSON-RPC error in a body; None and an empty text if there is none."""
     error = _object_in(content or b"").get("error")
-    return error.get("code") if isinstance(error, dict) else None
+    return (error.get("code"), str(error.get("message"))) if isinstance(error, dict) else (None, "")
 
 
 def _is_message(content: bytes) -> bool:

@@ -14,6 +14,7 @@ import re
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from hashlib import sha256
+from http import HTTPStatus
 from pathlib import Path
 from typing import NoReturn, Protocol
 from urllib.parse import parse_qs, urlsplit
@@ -30,7 +31,7 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl, BaseModel, ValidationError
 
-from agenttool.adapters.mcp.settings import McpServer
+from agenttool.adapters.mcp.settings import McpServer, OAuthSettings
 from agenttool.config.layers import user_file
 from agenttool.errors import ConfigError
 
@@ -52,11 +53,15 @@ class StoredLogin(BaseModel):
 
 
 class TokenFile(TokenStorage):
-    """Stores the tokens of one server, for all callers or for one actor, and the registration of this client."""
+    """Stores the tokens of one server, for all callers or for one actor, and the registration of this client.
 
-    def __init__(self, server: McpServer, actor: str | None) -> None:
-        """Take the server, and the actor that the tokens belong to."""
-        self.path = path_of(server, actor)
+    The settings may have a registration. Then the file has only the authorization server that it was used with.
+    """
+
+    def __init__(self, server: McpServer, actor: str | None, client: OAuthClientInformationFull | None) -> None:
+        """Take the server, the actor that the tokens belong to, and the registration of the settings."""
+        self._path = path_of(server, actor)
+        self._client = client
 
     async def get_tokens(self) -> OAuthToken | None:
         """Return the stored tokens."""
@@ -67,16 +72,21 @@ class TokenFile(TokenStorage):
         await asyncio.to_thread(self._change, {"tokens": tokens})
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """Return the stored registration."""
-        return (await asyncio.to_thread(self._read)).client
+        """Return the registration."""
+        stored, client = (await asyncio.to_thread(self._read)).client, self._client
+        if client is None:
+            return stored
+        is_same = stored is not None and stored.client_id == client.client_id
+        return client.model_copy(update={"issuer": client.issuer or (stored.issuer if stored and is_same else None)})
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Store a registration."""
-        await asyncio.to_thread(self._change, {"client": client_info})
+        """Store a registration, without its secret if the registration is in the settings."""
+        stored = client_info if self._client is None else client_info.model_copy(update={"client_secret": None})
+        await asyncio.to_thread(self._change, {"client": stored})
 
     def _read(self) -> StoredLogin:
         with suppress(FileNotFoundError, ValidationError):  # another version may have written it
-            return StoredLogin.model_validate_json(self.path.read_bytes())
+            return StoredLogin.model_validate_json(self._path.read_bytes())
         return StoredLogin()
 
     def _change(self, members: dict[str, object]) -> None:
@@ -86,41 +96,20 @@ class TokenFile(TokenStorage):
             ConfigError: the folder cannot be written.
         """
         stored = self._read().model_copy(update=members)
-        unfinished = self.path.with_suffix(f".{os.getpid()}.new")
+        unfinished = self._path.with_suffix(f".{os.getpid()}.new")
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with os.fdopen(os.open(unfinished, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
                 file.write(stored.model_dump_json(exclude_none=True).encode())
-            unfinished.replace(self.path)
+            unfinished.replace(self._path)
         except OSError as error:
-            raise ConfigError(f"tokens cannot be stored in {str(self.path.parent)!r}: {error.strerror}") from error
+            raise ConfigError(f"tokens cannot be stored in {str(self._path.parent)!r}: {error.strerror}") from error
 
 
 def path_of(server: McpServer, actor: str | None) -> Path:
     """Return the file of the tokens of a server and an actor; two servers never share one, whatever their names."""
     digest = sha256("\0".join((server.name, server.url or "", actor or "")).encode()).hexdigest()[:16]
     return user_file().parent / FOLDER / f"{re.sub('[^A-Za-z0-9_-]', '_', server.name)}-{digest}.json"
-
-
-class FixedClient(TokenStorage):
-    """Stores tokens, and returns the registration of the settings."""
-
-    def __init__(self, storage: TokenStorage, client: OAuthClientInformationFull) -> None:
-        """Take the storage of the tokens, and the registration."""
-        self.get_tokens, self.set_tokens = storage.get_tokens, storage.set_tokens
-        self._storage = storage
-        self._client = client
-
-    async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """Return the registration of the settings, with the authorization server that it was used with."""
-        stored = await self._storage.get_client_info()
-        is_same = stored is not None and stored.client_id == self._client.client_id
-        issuer = stored.issuer if stored is not None and is_same else None
-        return self._client.model_copy(update={"issuer": self._client.issuer or issuer})
-
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Store which authorization server the registration belongs to; the settings have its secret."""
-        await self._storage.set_client_info(client_info.model_copy(update={"client_secret": None}))
 
 
 class Login(Protocol):
@@ -135,20 +124,28 @@ class Login(Protocol):
         ...
 
 
-class QuietAuth(httpx2.Auth):
-    """Applies OAuth; if a user must log in and none is present, the request gets the server's refusal.
+class TokenAuth(httpx2.Auth):
+    """Sends requests with a valid token at once; other requests run the OAuth flow of the SDK.
 
-    The SDK does not know when a stored token expires. So a refused token is renewed first, if it can be.
+    The SDK runs one flow at a time, until the response to its request. So a request that a server does not answer would
+    delay every other request.
+
+    If a user must log in and none is present, the request gets the server's refusal. A refused token is first renewed,
+    if it can be, because the SDK does not know when a stored token expires.
     """
 
-    requires_response_body = True
-
     def __init__(self, provider: OAuthClientProvider) -> None:
-        """Take the provider of the SDK."""
+        """Take the provider of the SDK, which holds and renews the token."""
         self._provider = provider
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Yield the requests of the flow."""
+        """Yield the request, and the requests of the flow if there is no token, or the server refused it."""
+        context = self._provider.context
+        if context.current_tokens is not None and context.is_token_valid():
+            request.headers["Authorization"] = f"Bearer {context.current_tokens.access_token}"
+            response = yield request
+            if response.status_code != HTTPStatus.UNAUTHORIZED and not _needs_scope(response):
+                return
         is_renewed = False
         while True:
             flow = self._provider.async_auth_flow(request)
@@ -166,7 +163,7 @@ class QuietAuth(httpx2.Auth):
             finally:
                 await flow.aclose()
             is_renewed = True
-            self._provider.context.token_expiry_time = _LONG_AGO
+            context.token_expiry_time = _LONG_AGO
         yield request  # the response to the latest request is the answer, and must be the server's refusal
 
     @property
@@ -180,6 +177,8 @@ class QuietAuth(httpx2.Auth):
 
     async def _bind_client(self) -> None:
         """Record which authorization server a client of the settings belongs to, after its first login."""
+        if isinstance(self._provider, ClientCredentialsOAuthProvider):
+            return  # the settings name its authorization server, and have its secret
         context = self._provider.context
         client, metadata = context.client_info, context.oauth_metadata
         if client is not None and client.issuer is None and metadata is not None and context.current_tokens is not None:
@@ -187,12 +186,18 @@ class QuietAuth(httpx2.Auth):
             await context.storage.set_client_info(client)
 
 
+def _needs_scope(response: httpx2.Response) -> bool:
+    """Return whether a server requires a token with more scopes."""
+    is_forbidden = response.status_code == HTTPStatus.FORBIDDEN
+    return is_forbidden and "insufficient_scope" in response.headers.get("www-authenticate", "")
+
+
 class LoginNeeded(OAuthFlowError):
     """A user must log in, and there is none."""
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Return whether a log record of the SDK is about something else than a login that is needed."""
+    """Return whether a log record of the SDK is about something other than a required login."""
     return record.exc_info is None or not isinstance(record.exc_info[1], LoginNeeded)
 
 
@@ -266,43 +271,37 @@ class LoopbackLogin:
 
 
 def make_auth(
-    server: McpServer, storage: TokenStorage, client_secret: str | None, login: Login | None = None
-) -> httpx2.Auth | None:
-    """Return how requests to a server are authorized; None if it needs no OAuth.
+    server: McpServer, settings: OAuthSettings, actor: str | None, client_secret: str | None, login: Login | None
+) -> httpx2.Auth:
+    """Return how requests to a server are authorized.
 
     Raises:
         ConfigError: the settings of OAuth are incomplete.
     """
-    settings, url = server.oauth, server.url or ""
-    if settings is None:
-        return None
+    url, redirect = server.url or "", AnyUrl(settings.redirect_url or DEFAULT_REDIRECT)
     if settings.grant == "client_credentials":
         if settings.client_id is None or client_secret is None or settings.issuer is None:
             raise ConfigError("oauth with client_credentials needs client_id, client_secret and issuer; write them")
-        return ClientCredentialsOAuthProvider(
+        machine = ClientCredentialsOAuthProvider(
             url,
-            storage,
+            TokenFile(server, actor, None),
             settings.client_id,
             client_secret,
             scope=settings.scope,
             issuer=settings.issuer,
             token_endpoint_auth_method=settings.auth_method,
         )
-    redirect = settings.redirect_url or DEFAULT_REDIRECT
-    if settings.client_id is not None:
-        storage = FixedClient(
-            storage,
-            OAuthClientInformationFull(
-                client_id=settings.client_id,
-                client_secret=client_secret,
-                issuer=settings.issuer,
-                redirect_uris=[AnyUrl(redirect)],
-                token_endpoint_auth_method="none" if client_secret is None else settings.auth_method,
-            ),
-        )
+        return TokenAuth(machine)
+    registered = settings.client_id and OAuthClientInformationFull(
+        client_id=settings.client_id,
+        client_secret=client_secret,
+        issuer=settings.issuer,
+        redirect_uris=[redirect],
+        token_endpoint_auth_method="none" if client_secret is None else settings.auth_method,
+    )
     metadata = OAuthClientMetadata(
         client_name="agenttool",
-        redirect_uris=[AnyUrl(redirect)],
+        redirect_uris=[redirect],
         grant_types=["authorization_code", "refresh_token"],
         response_types=["code"],
         scope=settings.scope,
@@ -310,9 +309,9 @@ def make_auth(
     provider = OAuthClientProvider(
         url,
         metadata,
-        storage,
+        TokenFile(server, actor, registered or None),
         _refuse_login if login is None else login.open,
         _refuse_login if login is None else login.result,
         client_metadata_url=settings.client_metadata_url,
     )
-    return QuietAuth(provider)
+    return TokenAuth(provider)

@@ -166,17 +166,21 @@ class ServerProcess:
         with suppress(OSError, RuntimeError):
             self.input.close()
         children: list[int] = []
-        if not await self._ends_within(STOP_S):
-            children = watchdog.descendants(self.pid)[1:]
-            watchdog.signal_all((self.pid, *children), signal.SIGTERM)
-            await self._ends_within(STOP_S)
-        watchdog.signal_all(children, signal.SIGKILL)
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
-        await self._ends_within(STOP_S)
-        transport = cast("asyncio.SubprocessTransport", self._process._transport)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue, reportUnknownMemberType] -- `wait` would wait for pipes that another process may hold
-        transport.close()
-        _WATCHDOG.forget(self.pid)
+        try:
+            if not await self._ends_within(STOP_S):
+                children = watchdog.descendants(self.pid)[1:]
+                watchdog.signal_all((self.pid, *children), signal.SIGTERM)
+                await self._ends_within(STOP_S)
+        finally:  # also if the caller is canceled
+            watchdog.signal_all(children, signal.SIGKILL)
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
+            try:
+                await self._ends_within(STOP_S)
+            finally:
+                transport = cast("asyncio.SubprocessTransport", self._process._transport)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue, reportUnknownMemberType] -- `wait` would wait for pipes that another process may hold
+                transport.close()
+                _WATCHDOG.forget(self.pid)
 
     async def _ends_within(self, seconds: float) -> bool:
         deadline = asyncio.get_running_loop().time() + seconds

@@ -1,32 +1,29 @@
 """The resources and prompts of a server, as tools that read them."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import cast
 
-from mcp_types import (
-    ClientRequest,
-    CompleteRequest,
-    GetPromptRequest,
-    ListPromptsRequest,
-    ListResourcesRequest,
-    ListResourceTemplatesRequest,
-    ReadResourceRequest,
-    ServerCapabilities,
-)
-from pydantic import BaseModel, ValidationError
+from mcp.shared.exceptions import MCPError
+from mcp_types import METHOD_NOT_FOUND, ServerCapabilities
 
 from agenttool.adapters.mcp.content import contents_output, messages_output
 from agenttool.adapters.mcp.declare import declare
 from agenttool.adapters.mcp.elicitation import ASK_USER
 from agenttool.adapters.mcp.execute import ConnectionPool, McpExecutor
-from agenttool.adapters.mcp.session import TASKS_EXTENSION, Exchange, InvalidResult, McpSession
+from agenttool.adapters.mcp.session import TASKS_EXTENSION, McpSession
 from agenttool.adapters.mcp.settings import McpServer
 from agenttool.ports.executor import Job
 from agenttool.ports.output import NativeOutput
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import Json, JsonObject, Lifecycle, McpMapping, RiskLevel, ToolKind, WriteEffect
 from agenttool.records import replace as replace_record
+
+LISTED_RESOURCES, LISTED_PROMPTS = "listed_resources", "listed_prompts"
+"""The features of a server whose lists have entries; many servers declare lists that are empty."""
+
+LIST_S = 2.0
+"""The time limit of each list at the start of a session; a list that takes longer counts as not empty."""
 
 _CURSOR: JsonObject = {"cursor": {"type": "string", "description": "nextCursor of the page before; none at first."}}
 _URI: JsonObject = {"uri": {"type": "string", "description": "The URI of the resource."}}
@@ -43,47 +40,54 @@ class Operation:
 
     Attributes:
         feature: the capability of the server that it needs.
+        shown_with: the feature with which models are shown its tool; None for never.
         output: returns the output of a reply; None returns the reply as a value.
-        is_shown: whether models are shown its tool.
     """
 
     feature: str
+    shown_with: str | None
     method: str
-    request: type[BaseModel]
     description: str
     properties: JsonObject
     required: tuple[str, ...] = ()
     output: Callable[[JsonObject, McpMapping], NativeOutput] | None = None
-    is_shown: bool = True
 
 
 OPERATIONS = {
     "list_resources": Operation(
-        "resources", "resources/list", ListResourcesRequest, "List the resources of the server.", _CURSOR
+        "resources",
+        LISTED_RESOURCES,
+        "resources/list",
+        "List the resources of the server.",
+        _CURSOR,
     ),
     "list_resource_templates": Operation(
         "resources",
+        LISTED_RESOURCES,
         "resources/templates/list",
-        ListResourceTemplatesRequest,
         "List the templates of the URIs of resources of the server.",
         _CURSOR,
     ),
     "read_resource": Operation(
         "resources",
+        LISTED_RESOURCES,
         "resources/read",
-        ReadResourceRequest,
         "Read a resource of the server.",
         _URI,
         ("uri",),
         contents_output,
     ),
     "list_prompts": Operation(
-        "prompts", "prompts/list", ListPromptsRequest, "List the prompts of the server, with their arguments.", _CURSOR
+        "prompts",
+        LISTED_PROMPTS,
+        "prompts/list",
+        "List the prompts of the server, with their arguments.",
+        _CURSOR,
     ),
     "get_prompt": Operation(
         "prompts",
+        LISTED_PROMPTS,
         "prompts/get",
-        GetPromptRequest,
         "Fill in a prompt of the server.",
         _PROMPT,
         ("name",),
@@ -91,12 +95,11 @@ OPERATIONS = {
     ),
     "complete": Operation(
         "completions",
+        None,
         "completion/complete",
-        CompleteRequest,
         "Complete an argument of a prompt or of a URI of the server.",
         _COMPLETION,
         ("ref", "argument"),
-        is_shown=False,
     ),
 }
 """The tools that read resources and prompts, by name."""
@@ -114,6 +117,30 @@ def features_of(capabilities: ServerCapabilities) -> tuple[str, ...]:
     return (*found, TASKS_FEATURE) if TASKS_EXTENSION in (capabilities.extensions or {}) else found
 
 
+async def listed_features(session: McpSession) -> tuple[str, ...]:
+    """Return which lists of a server have entries; one that cannot be read counts as not empty."""
+    declared = features_of(session.client.server_capabilities)
+
+    async def has_entries(operation: str, member: str) -> bool:
+        try:
+            async with asyncio.timeout(LIST_S):
+                reply = await session.request(OPERATIONS[operation].method, {})
+        except MCPError as error:
+            return error.code != METHOD_NOT_FOUND
+        except TimeoutError:
+            return True
+        return bool(reply.get(member))
+
+    lists = {
+        LISTED_RESOURCES: (("list_resources", "resources"), ("list_resource_templates", "resourceTemplates")),
+        LISTED_PROMPTS: (("list_prompts", "prompts"),),
+    }
+    wanted = [(feature, each) for feature, every in lists.items() for each in every]
+    asked = [(feature, each) for feature, each in wanted if OPERATIONS[each[0]].feature in declared]
+    found = await asyncio.gather(*(has_entries(*each) for _, each in asked))
+    return tuple(dict.fromkeys(feature for (feature, _), has in zip(asked, found, strict=True) if has))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadingExecutor(McpExecutor):
     """Sends one request about resources or prompts."""
@@ -123,9 +150,9 @@ class ReadingExecutor(McpExecutor):
         """The method of its requests."""
         return OPERATIONS[self.tool].method
 
-    async def send(self, job: Job, session: McpSession, exchange: Exchange) -> JsonObject:
-        """Send the request, and return its result."""
-        return await session.request(request_of(self.tool, job.call_input), exchange)
+    def members(self, job: Job) -> JsonObject:
+        """Return the members of the first request of a call."""
+        return job.call_input
 
     def output(self, result: JsonObject, mapping: McpMapping) -> NativeOutput:
         """Return the reply as output, from which `reply_in` returns it as it was sent.
@@ -138,18 +165,6 @@ class ReadingExecutor(McpExecutor):
         return NativeOutput(value=reply, external_mappings=(mapping,)) if output is None else output(reply, mapping)
 
 
-def request_of(operation: str, members: JsonObject) -> ClientRequest:
-    """Return the request of an operation.
-
-    Raises:
-        InvalidResult: the members do not fit it.
-    """
-    try:
-        return cast("ClientRequest", OPERATIONS[operation].request.model_validate({"params": members}))
-    except ValidationError as error:
-        raise InvalidResult(f"the arguments do not fit: {error.errors()[0]['msg']}") from error
-
-
 def offered_name(native: str) -> str:
     """Return the name under which a tool of a server is offered.
 
@@ -159,8 +174,8 @@ def offered_name(native: str) -> str:
     return f"{native}_" if native.rstrip("_") in _RESERVED else native
 
 
-def reading_tool(server: McpServer, name: str, pool: ConnectionPool) -> DeclaredTool:
-    """Return the tool of one operation.
+def reading_tool(server: McpServer, name: str, pool: ConnectionPool, *, is_shown: bool) -> DeclaredTool:
+    """Return the tool of one operation; if it is not shown to models, calls can still name it.
 
     The protocol defines these requests as reads, so the tool is declared as one, whatever the server is trusted with.
     """
@@ -173,8 +188,8 @@ def reading_tool(server: McpServer, name: str, pool: ConnectionPool) -> Declared
         "annotations": {"readOnlyHint": True},
     }
     executor = ReadingExecutor(server.name, name, pool, may_repeat=True, is_reviewed=False)
-    # Calls reach a deprecated tool, and models are not shown it.
-    lifecycle = Lifecycle.AVAILABLE if operation.is_shown else Lifecycle.DEPRECATED
+    # A deprecated tool can be called, and is not shown to models.
+    lifecycle = Lifecycle.AVAILABLE if is_shown else Lifecycle.DEPRECATED
     tool = declare(server, definition, executor, lifecycle=lifecycle)
     mapping = McpMapping(server_id=server.name, method=operation.method)
     declaration = replace_record(

@@ -1,38 +1,42 @@
 """One open MCP session: requests with their native ids and unchanged results, and limits on what a server may send.
 
-The SDK validates messages, and drops members that it does not know. So the streams between it and the transport record
-the id and the raw result of each request.
+The typed methods of the SDK validate results, and drop members that they do not know. So requests are sent through the
+dispatcher below them, which returns each result as the server sent it.
 """
 
 import asyncio
+import secrets
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from contextvars import ContextVar
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from itertools import count
 from types import TracebackType
-from typing import Any, Self, cast  # noqa: TID251 -- the type parameters of the SDK's requests
+from typing import Any, Self, cast  # noqa: TID251 -- the parameters of a request, as the SDK takes them
 
+import anyio
 from mcp.client import advertise
 from mcp.client.client import Client
 from mcp.client.session import ElicitationFnT, ListRootsFnT, LoggingFnT, MessageHandlerFnT, SamplingFnT
 from mcp.shared._stream_protocols import ReadStream, WriteStream
-from mcp.shared.dispatcher import ProgressFnT, coerce_request_id
+from mcp.shared.dispatcher import CallOptions, ProgressFnT, coerce_request_id
 from mcp.shared.exceptions import MCPError
-from mcp.shared.message import ClientMessageMetadata, SessionMessage
+from mcp.shared.inbound import MCP_NAME_HEADER, encode_header_value, mcp_param_headers, x_mcp_header_map
+from mcp.shared.message import SessionMessage
 from mcp_types import (
+    CLIENT_CAPABILITIES_META_KEY,
     CONNECTION_CLOSED,
-    ClientRequest,
+    LOG_LEVEL_META_KEY,
+    ErrorData,
     Implementation,
+    JSONRPCError,
     JSONRPCNotification,
     JSONRPCRequest,
     JSONRPCResponse,
-    PaginatedRequestParams,
-    Request,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import BaseModel, ValidationError
 
 from agenttool.records import JsonObject
 
@@ -42,8 +46,20 @@ MessageStreams = tuple[ReadStream[SessionMessage | Exception], WriteStream[Sessi
 Transport = AbstractAsyncContextManager[MessageStreams]
 """Opens the streams to a server, and closes them."""
 
-FAULT = "agenttool.fault"
-"""The member of an error's data by which a transport states a fault of its own; the values follow."""
+FAULT = f"agenttool.fault.{secrets.token_hex(8)}"
+"""The member of an error's data by which a transport states a fault of its own; the values follow.
+
+It is random, so that no server can state one.
+"""
+
+_LOST_STREAM = "SSE stream "
+"""The beginning of the error messages of the SDK about a lost stream."""
+
+_OWN_PREFIX = "agenttool/"
+"""The prefix of the members of `_meta` that only this product states."""
+
+_DATA = frozenset({"structuredContent", "inputSchema", "outputSchema", "requestedSchema", "data"})
+"""The members of a message whose values are data, in which `_meta` has no meaning."""
 
 TOO_LARGE, BUSY, NOT_CONNECTED, CONNECTION_LOST = "too_large", "busy", "not_connected", "connection_lost"
 UNAUTHORIZED, REFUSED, INVALID, UNKNOWN_SESSION = "unauthorized", "refused", "invalid", "unknown_session"
@@ -55,15 +71,17 @@ EXTENSIONS = (TASKS_EXTENSION,)
 MAX_PAGES = 1000
 """How many pages of a list are read."""
 
+FIRST_ID = 100
+"""The id of the first request of a session; the SDK numbers those of the handshake from 1 on."""
+
 BURST, PER_SECOND = 200, 50.0
-"""How many notifications of progress are read at once, and in each second, and as many others; others are dropped."""
+"""How many notifications of progress are read at once, and in each second, as many others, and as many requests.
+
+More are dropped.
+"""
 
 _UPDATED, _PROGRESS = "notifications/resources/updated", "notifications/progress"
 _NEEDED = ("notifications/cancelled", "notifications/subscriptions/acknowledged", "notifications/elicitation/complete")
-
-
-class _AnyResult(BaseModel):
-    """A result whose members are read from the raw message instead."""
 
 
 @dataclass(slots=True, eq=False)
@@ -78,33 +96,40 @@ class Exchange:
     """One request and its response.
 
     Attributes:
-        request_id: its JSON-RPC id, once it is sent.
-        result: the result as the server sent it.
         headers: what the request carries besides the usual headers, if it is sent over HTTP.
         on_sent: is called with the id just before the request is sent.
-        is_raw: whether only the result as it was sent is used. The SDK then does not check it, which takes long if it
-            is large.
+        log_level: the lowest level of log messages that the server sends, if each request of the revision states it.
+        withheld: the capabilities of this client that the request does not declare, if each request states them.
+        request_id: its JSON-RPC id, once it is sent.
+        is_over: whether the server has responded, or the session has ended; False only if the call was canceled before.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    on_sent: Callable[[int | str], None] | None = None
-    request_id: int | str | None = None
-    result: JsonObject | None = None
-    is_raw: bool = False
+    on_sent: Callable[[int], None] | None = None
+    log_level: str | None = None
+    withheld: Collection[str] = ()
+    request_id: int | None = None
+    is_over: bool = True
 
 
 _EXCHANGE: ContextVar[Exchange | None] = ContextVar("agenttool_mcp_exchange", default=None)
 
+RELATED: ContextVar[Exchange | None] = ContextVar("agenttool_mcp_related", default=None)
+"""The request that a message of the server belongs to, for the callbacks of a session; None if that is not stated.
 
-class NotificationLimit:
-    """A token bucket for notifications, so that a flood costs no memory and little time."""
+Streamable HTTP states it: such a message arrives in the response to the request.
+"""
 
-    def __init__(self) -> None:
-        """Start full."""
-        self._tokens, self._at = float(BURST), time.monotonic()
+
+@dataclass(slots=True)
+class MessageLimit:
+    """A token bucket for notifications or requests of a server, so that a flood costs no memory and little time."""
+
+    _tokens: float = BURST
+    _at: float = field(default_factory=time.monotonic)
 
     def admits(self) -> bool:
-        """Return whether one more notification is read."""
+        """Return whether one more message is read."""
         now = time.monotonic()
         self._tokens, self._at = min(self._tokens + (now - self._at) * PER_SECOND, BURST), now
         if self._tokens < 1:
@@ -113,62 +138,93 @@ class NotificationLimit:
         return True
 
 
-class _StreamContext:
-    """The parts that the reader and the writer share."""
-
-    def __init__(self, stream: ReadStream[SessionMessage | Exception] | WriteStream[SessionMessage]) -> None:
-        self._closable = stream
+class MessageStream:
+    """A stream as the SDK uses it: leaving its context closes it."""
 
     async def aclose(self) -> None:
-        await self._closable.aclose()
+        """Close the stream."""
 
     async def __aenter__(self) -> Self:
-        await self._closable.__aenter__()
+        """Return itself."""
         return self
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> bool | None:
-        return await self._closable.__aexit__(exc_type, exc_val, exc_tb)
-
-
-class RecordingReader(_StreamContext):
-    """Records raw results, limits notifications, and reports updated resources and the end of the stream."""
-
-    def __init__(
-        self,
-        stream: ReadStream[SessionMessage | Exception],
-        open_: dict[int | str, Exchange],
-        closed: asyncio.Event,
-        on_update: Callable[[str], None],
     ) -> None:
-        """Take the stream of a transport."""
-        super().__init__(stream)
-        self._stream = stream
-        self._open = open_
-        self._closed = closed
-        self._on_update = on_update
-        self._progress, self._others = NotificationLimit(), NotificationLimit()
+        """Close it."""
+        await self.aclose()
+
+
+class MessageReader(MessageStream):
+    """A stream of messages of which `receive` reads one."""
+
+    async def receive(self) -> SessionMessage | Exception:
+        """Return the next message.
+
+        Raises:
+            anyio.EndOfStream: there is no more.
+        """
+        raise NotImplementedError
 
     def __aiter__(self) -> "ReadStream[SessionMessage | Exception]":
         """Return itself."""
         return self
 
     async def __anext__(self) -> SessionMessage | Exception:
-        """Return the next message."""
-        while True:
-            try:
-                item = await self._stream.__anext__()
-            except BaseException:
-                self._closed.set()
-                raise
-            if self._admits(item):
-                return item
-            await asyncio.sleep(0)  # a flood must not block the event loop
+        """Return the next message.
+
+        Raises:
+            StopAsyncIteration: there is no more.
+        """
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+
+@dataclass(slots=True, eq=False)
+class LimitedReader(MessageReader):
+    """Limits notifications and requests, and reports responses, updated resources and the end of the stream.
+
+    Attributes:
+        last_context: the context in which the SDK calls the callbacks of the last message; None for its own.
+    """
+
+    _stream: ReadStream[SessionMessage | Exception]
+    _closed: asyncio.Event
+    _callbacks: "SessionCallbacks"
+    last_context: Context | None = None
+    _progress: MessageLimit = field(default_factory=MessageLimit)
+    _others: MessageLimit = field(default_factory=MessageLimit)
+    _requests: MessageLimit = field(default_factory=MessageLimit)
+
+    async def aclose(self) -> None:
+        """Close the stream."""
+        await self._stream.aclose()
 
     async def receive(self) -> SessionMessage | Exception:
         """Return the next message."""
-        return await self.__anext__()
+        while True:
+            try:
+                item = await self._stream.receive()
+            except BaseException:
+                self._closed.set()
+                raise
+            is_admitted = self._admits(item)
+            if isinstance(item, Exception) or not isinstance(item.message, JSONRPCResponse | JSONRPCError):
+                await asyncio.sleep(0)  # a flood must not block the event loop
+            if is_admitted:
+                self._note_related()
+                return item
+
+    def _note_related(self) -> None:
+        """Set `RELATED` for the callbacks of a message: streams of the SDK have the context of its sender."""
+        sender: Context | None = getattr(self._stream, "last_context", None)
+        related = None if sender is None else sender.get(_EXCHANGE)
+        self.last_context = None
+        if related is not None:
+            self.last_context = copy_context()  # not that of the sender, which has the headers of the request
+            self.last_context.run(RELATED.set, related)
 
     def _admits(self, item: SessionMessage | Exception) -> bool:
         if isinstance(item, Exception):
@@ -176,12 +232,13 @@ class RecordingReader(_StreamContext):
         message = item.message
         if isinstance(message, JSONRPCNotification):
             return self._admits_notification(message)
-        if isinstance(message, JSONRPCResponse):
-            exchange = self._open.pop(coerce_request_id(message.id), None)
-            if exchange is not None:
-                exchange.result = cast("JsonObject", message.result)
-                if exchange.is_raw:
-                    message.result = {}
+        if isinstance(message, JSONRPCRequest) and not self._requests.admits():
+            return False
+        _remove_own_members(message)
+        if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
+            self._callbacks.on_response(coerce_request_id(message.id))
+        if isinstance(message, JSONRPCError) and _is_answer(message.error):
+            message.error.data = _AnsweredData(message.error.data)
         return True
 
     def _admits_notification(self, message: JSONRPCNotification) -> bool:
@@ -193,40 +250,30 @@ class RecordingReader(_StreamContext):
         if method == _UPDATED:
             uri: object = (message.params or {}).get("uri")
             if isinstance(uri, str):
-                self._on_update(uri)
+                self._callbacks.on_update(uri)
             return False
         if method in _NEEDED or method.endswith("list_changed"):
             return True
         return (self._progress if method == _PROGRESS else self._others).admits()
 
 
-class RecordingWriter(_StreamContext):
-    """Records the ids of requests, and adds the headers of a call."""
-
-    def __init__(self, stream: WriteStream[SessionMessage], open_: dict[int | str, Exchange]) -> None:
-        """Take the stream of a transport."""
-        super().__init__(stream)
-        self._stream = stream
-        self._open = open_
-
-    async def send(self, item: SessionMessage, /) -> None:
-        """Send a message."""
-        exchange = _EXCHANGE.get()
-        if exchange is not None and isinstance(item.message, JSONRPCRequest):
-            exchange.request_id = item.message.id
-            self._open[item.message.id] = exchange
-            if exchange.headers:
-                metadata = item.metadata if isinstance(item.metadata, ClientMessageMetadata) else None
-                item.metadata = metadata or ClientMessageMetadata()
-                item.metadata.headers = {**(item.metadata.headers or {}), **exchange.headers}
-            if exchange.on_sent is not None:
-                exchange.on_sent(item.message.id)
-        await self._stream.send(item)
-
-    def forget(self, exchange: Exchange) -> None:
-        """Stop waiting for the result of a request."""
-        if exchange.request_id is not None:
-            self._open.pop(exchange.request_id, None)
+def _remove_own_members(message: JSONRPCRequest | JSONRPCResponse | JSONRPCError) -> None:
+    """Remove the members of each `_meta` in a message that only this product states."""
+    found: object = message.result if isinstance(message, JSONRPCResponse) else None
+    found = message.params if isinstance(message, JSONRPCRequest) else found
+    rest: list[object] = [found]
+    while rest:
+        value: object = rest.pop()
+        if isinstance(value, dict):
+            members = cast("dict[str, object]", value)
+            meta = members.get("_meta")
+            if isinstance(meta, dict):
+                own = [name for name in cast("dict[str, object]", meta) if name.startswith(_OWN_PREFIX)]
+                for name in own:
+                    del meta[name]
+            rest += [each for name, each in members.items() if isinstance(each, dict | list) and name not in _DATA]
+        elif isinstance(value, list):
+            rest += [each for each in cast("list[object]", value) if isinstance(each, dict | list)]
 
 
 class InvalidResult(ValueError):
@@ -235,32 +282,42 @@ class InvalidResult(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionCallbacks:
-    """What a session calls when the server sends something on its own; `on_update` gets the URI of a resource."""
+    """What a session calls when the server sends something on its own.
+
+    Attributes:
+        on_update: takes the URI of a resource.
+        on_response: takes the id of a request to which the server has responded.
+    """
 
     on_message: MessageHandlerFnT
     on_update: Callable[[str], None]
+    on_response: Callable[[int | str], None]
     on_log: LoggingFnT
     elicit: ElicitationFnT | None = None
     sample: SamplingFnT | None = None
     list_roots: ListRootsFnT | None = None
 
 
+@dataclass(slots=True, eq=False)
 class McpSession:
-    """One open session with a server."""
+    """One open session with a server.
 
-    def __init__(self, client: Client, writer: RecordingWriter, closed: asyncio.Event, session_id: SessionId) -> None:
-        """Take a client that is connected; `open_session` does so.
+    Attributes:
+        client: the client of the SDK, which is connected.
+        closed: is set at the end of the session.
+        tools_valid_s: how long the last list of tools is valid; None if the server does not state it.
+        refused_tools: the tools whose definitions in this session differ from the accepted ones.
+    """
 
-        Attributes:
-            tools_valid_s: for how long the list of tools is valid that was read last; None if the server does not say.
-            refused_tools: the tools that this session defines otherwise than they were accepted.
-        """
-        self.client = client
-        self._writer = writer
-        self.closed = closed
-        self._session_id = session_id
-        self.tools_valid_s: float | None = None
-        self.refused_tools: frozenset[str] = frozenset()
+    client: Client
+    closed: asyncio.Event
+    _session_id: SessionId
+    tools_valid_s: float | None = None
+    refused_tools: frozenset[str] = frozenset()
+    _ids: Iterator[int] = field(default_factory=lambda: count(FIRST_ID))
+    _header_maps: dict[object, Mapping[tuple[str, ...], str]] = field(
+        default_factory=dict[object, Mapping[tuple[str, ...], str]]
+    )
 
     @property
     def session_id(self) -> str | None:
@@ -285,7 +342,8 @@ class McpSession:
 
     async def request(
         self,
-        request: ClientRequest | Request[Any, Any],
+        method: str,
+        params: JsonObject,
         exchange: Exchange | None = None,
         on_progress: ProgressFnT | None = None,
     ) -> JsonObject:
@@ -293,30 +351,42 @@ class McpSession:
 
         Raises:
             MCPError: the server answered with an error, or the connection ended.
-            InvalidResult: the result is not an object.
         """
-        exchange = exchange or Exchange()
-        exchange.result, exchange.is_raw = None, True
-        with self._recording(exchange):
-            await self.client.session.send_request(request, _AnyResult, progress_callback=on_progress)
-        return exchange.result or {}
-
-    @contextmanager
-    def _recording(self, exchange: Exchange) -> Generator[None]:
-        """Record the id and the raw result of the request that the block sends.
-
-        Raises:
-            InvalidResult: the SDK rejects the response, and there is no raw result.
-        """
+        if self.closed.is_set():
+            raise MCPError(CONNECTION_CLOSED, "Connection closed")
+        exchange, members = exchange or Exchange(), {**params, "_meta": dict[str, object]()}
+        options = self._stamp(method, members, exchange)
+        exchange.request_id = options["request_id"] = next(self._ids)
+        if on_progress is not None:
+            options["on_progress"] = on_progress
+        if exchange.on_sent is not None:
+            exchange.on_sent(exchange.request_id)
         token = _EXCHANGE.set(exchange)
         try:
-            yield
-        except ValidationError as error:
-            if exchange.result is None:
-                raise InvalidResult(_first_fault(error)) from error
+            dispatcher = self.client.session._dispatcher  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] -- as below
+            return await dispatcher.send_raw_request(method, members, options)
+        except asyncio.CancelledError:
+            exchange.is_over = self.closed.is_set()
+            raise
         finally:
             _EXCHANGE.reset(token)
-            self._writer.forget(exchange)
+
+    def _stamp(self, method: str, members: dict[str, Any], exchange: Exchange) -> CallOptions:
+        """Add what the revision requires to the `_meta` of a request; return its options, with its headers."""
+        options = CallOptions()
+        self.client.session._stamp({"method": method, "params": members}, options)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] -- methods for requests check the result, which takes long
+        headers = options["headers"] = {**options.get("headers", {}), **exchange.headers}
+        if method == "tools/call":
+            headers |= mcp_param_headers(self._header_maps.get(members["name"], {}), members["arguments"])
+        if "taskId" in members:
+            headers[MCP_NAME_HEADER] = encode_header_value(members["taskId"])
+        meta, declared = members["_meta"], members["_meta"].get(CLIENT_CAPABILITIES_META_KEY)
+        if declared is not None:
+            meta[CLIENT_CAPABILITIES_META_KEY] = {
+                name: each for name, each in declared.items() if name not in exchange.withheld
+            }
+            meta |= {} if exchange.log_level is None else {LOG_LEVEL_META_KEY: exchange.log_level}
+        return options
 
     async def list_tools(self) -> list[JsonObject]:
         """Return the definitions of all tools, as the server sent them; an entry that is no object is left out.
@@ -328,14 +398,14 @@ class McpSession:
         cursor: str | None = None
         validity: list[float] = []
         for _ in range(MAX_PAGES):
-            exchange = Exchange()
-            with self._recording(exchange):  # an invalid entry does not invalidate the others
-                await self.client.session.list_tools(params=PaginatedRequestParams(cursor=cursor))
-            result = exchange.result or {}
+            result = await self.request("tools/list", {} if cursor is None else {"cursor": cursor})
             tools, following = result.get("tools"), result.get("nextCursor")
             if not isinstance(tools, list):
                 raise InvalidResult("its list has no 'tools'")
-            found += [each for each in tools if isinstance(each, dict)]
+            page = [each for each in tools if isinstance(each, dict)]
+            found += page
+            if self.is_modern:
+                self._header_maps |= {str(each.get("name")): x_mcp_header_map(each.get("inputSchema")) for each in page}
             ttl_ms = result.get("ttlMs") if self.is_modern else None
             validity += [ttl_ms / 1000] if isinstance(ttl_ms, int | float) else []
             self.tools_valid_s = min(validity, default=None)
@@ -345,19 +415,34 @@ class McpSession:
         raise InvalidResult(f"its list of tools has more than {MAX_PAGES} pages")
 
 
+@dataclass(frozen=True, slots=True)
+class _AnsweredData:
+    """The data of an error that a server sent with the code that the SDK uses for lost connections."""
+
+    data: object
+
+
+def _is_answer(error: ErrorData) -> bool:
+    """Return whether the server sent an error that has the code of lost connections, and no transport did."""
+    data: object = error.data
+    is_fault = isinstance(data, dict) and FAULT in data
+    return error.code == CONNECTION_CLOSED and not is_fault and not error.message.startswith(_LOST_STREAM)
+
+
+def data_of(error: MCPError) -> object:
+    """Return the data of an error, as the server or the transport sent it."""
+    data: object = error.data
+    return data.data if isinstance(data, _AnsweredData) else data
+
+
 def fault_of(error: MCPError) -> str | None:
     """Return the fault that the transport states in an error; None if the server sent the error."""
     data: object = error.data
     found = cast("dict[str, object]", data).get(FAULT) if isinstance(data, dict) else None
     if isinstance(found, str):
         return found
-    return CONNECTION_LOST if error.code == CONNECTION_CLOSED else None
-
-
-def _first_fault(error: ValidationError) -> str:
-    first = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(map(str, first["loc"]))
-    return f"{place or 'the result'}: {first['msg']}"
+    is_lost = error.code == CONNECTION_CLOSED and not isinstance(data, _AnsweredData)
+    return CONNECTION_LOST if is_lost else None
 
 
 @asynccontextmanager
@@ -369,18 +454,15 @@ async def open_session(
     Raises:
         MCPError: the server rejects the connection.
     """
-    open_: dict[int | str, Exchange] = {}
     closed = asyncio.Event()
-    writers: list[RecordingWriter] = []
 
     @asynccontextmanager
-    async def recorded() -> AsyncGenerator[MessageStreams]:
+    async def limited() -> AsyncGenerator[MessageStreams]:
         async with transport as (reader, writer):
-            writers.append(RecordingWriter(writer, open_))
-            yield RecordingReader(reader, open_, closed, callbacks.on_update), writers[0]
+            yield LimitedReader(reader, closed, callbacks), writer
 
     client = Client(
-        recorded(),
+        limited(),
         mode=mode,
         cache=None,
         client_info=Implementation(name="agenttool", version=version("agenttool")),
@@ -392,4 +474,4 @@ async def open_session(
         extensions=[advertise(each) for each in EXTENSIONS],
     )
     async with client:
-        yield McpSession(client, writers[0], closed, session_id)
+        yield McpSession(client, closed, session_id)

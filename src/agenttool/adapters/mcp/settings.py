@@ -3,19 +3,23 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-from agenttool.adapters.source_settings import check_name, credentials_in
+from agenttool.adapters.source_settings import check_settings, credentials_in
 from agenttool.config.table import Meta, Switch, TableError, Text, key, read_table
 from agenttool.errors import ConfigError
 from agenttool.records import JsonObject, Part
 from agenttool.records.record import replace
 
 MIB = 2**20
+CLIENT = "client"
 DEFAULT_TIMEOUT_S = 300.0
 DEFAULT_START_TIMEOUT_S = 60.0
 DEFAULT_MAX_MESSAGE_BYTES = 16 * MIB
 
 _Pairs = Annotated[dict[str, str], Meta(description='a table of texts; write {NAME = "value"}')]
 _Words = Annotated[tuple[str, ...], Meta(description='a list of texts; write ["-y", "server"]')]
+_Roots = Annotated[
+    tuple[str, ...] | Literal["client"], Meta(description='a list of folders, or "client"; write ["/srv/docs"]')
+]
 _Seconds = Annotated[float, Meta(gt=0, le=86_400, description="a number of seconds up to 86400; write 300")]
 _Bytes = Annotated[int, Meta(ge=1024, description="a number of bytes from 1024 on; write 16777216")]
 
@@ -70,9 +74,9 @@ class McpServer(_NamedServer, frozen=True, kw_only=True):
         transport: `http` for streamable HTTP, `sse` for the older HTTP with server-sent events.
         headers: additional headers of each request.
         oauth: how requests are authorized by OAuth 2.1; None for not at all.
-        roots: folders that are listed to the server if it asks; only revisions up to 2025-11-25 do.
-        sampling: whether a request of the server to sample a model is passed to the client that made the call; only
-            revisions up to 2025-11-25 make such requests.
+        roots: folders that are listed to the server if it asks; `client` passes the request to the client that made
+            the call.
+        sampling: whether a request of the server to sample a model is passed to the client that made the call.
         allow: private networks, addresses and hosts that `url` may lead to, besides public ones and this machine.
         trust: whether its word is accepted that a tool only reads, destroys nothing, or may be repeated.
         new_tools: `show` offers tools that the server adds later at once; `review` waits until they are reviewed.
@@ -95,7 +99,7 @@ class McpServer(_NamedServer, frozen=True, kw_only=True):
     headers: _Pairs = key(default_factory=dict[str, str])
     oauth: Annotated[OAuthSettings, Meta(description="a table; write oauth = {}")] | None = None
     allow: _Words = ()
-    roots: _Words = ()
+    roots: _Roots = ()
     sampling: Switch = False
     trust: Switch = False
     new_tools: Annotated[Literal["show", "review"], Meta(description='"show" or "review"; write one of them')] = "show"
@@ -110,12 +114,12 @@ class McpServer(_NamedServer, frozen=True, kw_only=True):
     resources: Switch = True
 
     def __post_init__(self) -> None:
-        """Reject invalid values.
+        """Convert values that a program gave as those of a table, and reject invalid ones.
 
         Raises:
             ConfigError: says which value is invalid.
         """
-        check_name(self.name)
+        check_settings(self.name, self)
         if (self.command is None) == (self.url is None):
             raise ConfigError(f"the mcp source {self.name!r} must have either command or url; write one of them")
         if self.url is not None and not self.url.startswith(("http://", "https://")):

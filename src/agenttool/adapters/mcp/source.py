@@ -2,48 +2,49 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import httpx2
 
-from agenttool.adapters.mcp.connection import Connection, ConnectionOptions, Unavailable
+from agenttool.adapters.mcp.connection import Connection, Unavailable, Waiting
 from agenttool.adapters.mcp.declare import declare, definition_fault
-from agenttool.adapters.mcp.elicitation import ask_tool, elicit
-from agenttool.adapters.mcp.execute import McpExecutor
+from agenttool.adapters.mcp.elicitation import ask_tool
+from agenttool.adapters.mcp.execute import TASKS, McpExecutor
 from agenttool.adapters.mcp.http import open_http
-from agenttool.adapters.mcp.oauth import Login, LoopbackLogin, TokenFile, make_auth
+from agenttool.adapters.mcp.oauth import Login, LoopbackLogin, make_auth
 from agenttool.adapters.mcp.processes import ServerLog, ServerProcess
 from agenttool.adapters.mcp.resources import (
     OPERATIONS,
     TASKS_FEATURE,
     features_of,
+    listed_features,
     offered_name,
     reading_tool,
-    request_of,
 )
-from agenttool.adapters.mcp.server_requests import ServerRequests
+from agenttool.adapters.mcp.server_requests import Sample, ServerRequests
 from agenttool.adapters.mcp.session import Exchange, McpSession, MessageStreams, SessionId
 from agenttool.adapters.mcp.settings import McpServer, read_server
 from agenttool.adapters.mcp.stdio import open_pipes
-from agenttool.adapters.mcp.tasks import TASKS
 from agenttool.adapters.polled_work import PolledWork
 from agenttool.adapters.source_settings import credentials_in, fill_credentials, folder_of, read_all
 from agenttool.adapters.tool_review import ReviewedTools, SourceWithReview, ToolReview
 from agenttool.config import environment
 from agenttool.config.table import suggestion
-from agenttool.errors import CallerError, ConfigError, CredentialMissing, ToolFailure
-from agenttool.ports.caller import CallingClient
+from agenttool.errors import ConfigError, CredentialMissing
 from agenttool.ports.executor import Job
 from agenttool.ports.resources import OfferChanged, OfferKind, Unsubscribe
 from agenttool.ports.source import SourceHost, SourceSettings, SourceStatus
+from agenttool.ports.surfacing import ProviderState
 from agenttool.ports.tool import DeclaredTool
-from agenttool.records import ErrorClass, Json, JsonObject, Lifecycle, ToolError, ToolId
+from agenttool.records import Json, JsonObject, Lifecycle, ToolId
 from agenttool.records import replace as replace_record
 
 log = logging.getLogger("agenttool.mcp")
+
+LEGACY = "legacy"
+"""The mode of a connection that begins with the handshake of revisions up to 2025-11-25."""
 
 FIRST_ANSWER_S = 10.0
 """How long a runtime that opens waits for servers whose tools it does not know yet."""
@@ -56,7 +57,7 @@ MAX_ACTORS = 200
 
 _INHERITED_ENV = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 FULL_RETRY_S = 5.0
-"""When a call is worth another try that found too many actors connected."""
+"""The time after which to repeat a call that found too many actors connected."""
 
 LOGIN_S = 600.0
 """How long a user may take to log in."""
@@ -66,11 +67,6 @@ _DECISIVE = ("name", "title", "description", "inputSchema", "outputSchema", "ann
 
 _DECLARED_AT_A_TIME = 50
 """How many tools are declared before the event loop runs other work."""
-
-SAMPLING = "sampling/createMessage"
-
-Sample = Callable[[JsonObject], Awaitable[JsonObject]]
-"""Samples a model: takes the params of `sampling/createMessage`, and returns its result."""
 
 
 def make_sources(settings: Sequence[SourceSettings]) -> tuple["McpSource", ...]:
@@ -99,14 +95,17 @@ class McpSource(SourceWithReview):
         """Take the settings; `connect` starts the server."""
         self.server = server
         self.name = server.name
-        self._actors: dict[str, Connection] = {}
+        self._others: dict[tuple[str | None, str], Connection] = {}
+        self.needs_newest = set[str]()
         self._closing: set[asyncio.Task[None]] = set()
         self._declared: dict[ToolId, DeclaredTool] = {}
         self._review = ToolReview(server.name, "mcp_tools", _DECISIVE)
         self._listed: Mapping[str, JsonObject] = {}
         self._used: tuple[Mapping[str, JsonObject], ReviewedTools] | None = None
         self._invalid: tuple[str, ...] = ()
+        self._offering: tuple[McpSession, tuple[str, ...]] | None = None
         self._offers_watched: list[OfferChanged] = []
+        self._tools_watched: set[Callable[[str], None]] = set()
         self._headers_with_credentials = {name: text for name, text in server.headers.items() if credentials_in(text)}
 
     async def connect(self, host: SourceHost) -> None:
@@ -115,7 +114,7 @@ class McpSource(SourceWithReview):
         If there are none, or some wait for a review, start the server, and await it for some time.
         """
         self._host = host
-        self._main = self._connection(None)
+        self._main = self._connection(None, self.server.protocol, is_main=True)
         known = await self._review.load(host.documents)
         self._main.start()
         is_known = known is not None and bool(known.accepted)
@@ -141,6 +140,12 @@ class McpSource(SourceWithReview):
         faults = [each for each in (status.fault, *self._invalid, self._review.fault) if each is not None]
         return (replace(status, fault="; ".join(faults) or None),)
 
+    @property
+    def is_starting(self) -> bool:
+        """Whether its tools are not known yet, and no attempt to connect has failed."""
+        status = self._main.status
+        return status.state is ProviderState.CONNECTING and status.next_try_at_ns is None
+
     async def check(self) -> None:
         """Connect now if it is not connected, and wait for the outcome of the attempt."""
         await asyncio.wait([self._main.want()], timeout=self._start_timeout_s)
@@ -158,16 +163,9 @@ class McpSource(SourceWithReview):
     def use_sampling(self, sample: Sample) -> None:
         """Answer requests of the server to sample a model: `sample` takes the params and returns the result.
 
-        Only servers of revisions up to 2025-11-25 make such requests, within a call. Call this before `connect`.
+        Call this before `connect`.
         """
         self._sample = sample
-
-    async def _sample_for_call(self, params: JsonObject, client: CallingClient | None) -> JsonObject:
-        if self._sample is not None:
-            return await self._sample(params)
-        if client is None:
-            raise CallerError("the call was made by a program, which has not offered a model with use_sampling")
-        return await client.request(SAMPLING, params)
 
     @property
     def _start_timeout_s(self) -> float:
@@ -185,11 +183,11 @@ class McpSource(SourceWithReview):
 
     async def close(self) -> None:
         """Close all connections, and stop the processes."""
-        if self._review_watch is not None:
+        connections = [*self._others.values(), *([self._main] if hasattr(self, "_main") else [])]
+        await asyncio.gather(*(each.close() for each in connections), *self._closing)
+        if self._review_watch is not None:  # the last list that a connection read may have started it
             self._review_watch.cancel()
             await asyncio.wait([self._review_watch])
-        connections = [*self._actors.values(), *([self._main] if hasattr(self, "_main") else [])]
-        await asyncio.gather(*(each.close() for each in connections), *self._closing)
 
     def connection_of(self, actor: str | None, /) -> Connection:
         """Return the connection that serves an actor.
@@ -197,26 +195,48 @@ class McpSource(SourceWithReview):
         Raises:
             Unavailable: too many actors use the server now.
         """
-        if self.server.sessions == "shared" or actor is None:
-            return self._main
-        found = self._actors.get(actor)
+        owner = None if self.server.sessions == "shared" else actor
+        return self._main if owner is None else self._other_connection(owner, self.server.protocol)
+
+    async def older_connection(
+        self, actor: str | None, connection: Connection, waiting: Waiting, /
+    ) -> Connection | None:
+        """Return a connection of an actor with a session of an older revision; None if there can be none now.
+
+        It waits within `waiting`.
+        """
+        if self.server.url is None or self.server.protocol == LEGACY:
+            return None
+        try:
+            if not (await connection.session(waiting)).is_modern:
+                return None
+            older = self._other_connection(None if connection is self._main else actor, LEGACY)
+            await older.session(waiting)
+        except Unavailable as error:
+            log.info("a call of an older client has no session of an older revision: %s", error.reason)
+            return None
+        return older
+
+    def _other_connection(self, actor: str | None, mode: str) -> Connection:
+        """Return a connection besides the main one: of one actor, of another revision, or both."""
+        found = self._others.get((actor, mode))
         if found is None:
-            if len(self._actors) >= MAX_ACTORS:
+            if len(self._others) >= MAX_ACTORS:
                 self._close_idle()
-            found = self._actors[actor] = self._connection(actor)
+            found = self._others[actor, mode] = self._connection(actor, mode)
             found.start()
         return found
 
     def _close_idle(self) -> None:
-        """Close the connection of the actor whose last call is longest ago.
+        """Close the connection that has been idle for longest.
 
         Raises:
-            Unavailable: all have calls that run.
+            Unavailable: all of them run calls.
         """
-        idle = {actor: each.idle_since for actor, each in self._actors.items() if each.idle_since is not None}
+        idle = {key: each.idle_since for key, each in self._others.items() if each.idle_since is not None}
         if not idle:
             raise Unavailable(f"{MAX_ACTORS} actors use the server {self.name!r} now", FULL_RETRY_S)
-        chosen = self._actors.pop(min(idle, key=lambda each: idle[each]))
+        chosen = self._others.pop(min(idle, key=lambda each: idle[each]))
         closing = asyncio.create_task(chosen.close())  # noqa: TID251 -- `close` is its parent
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
@@ -235,25 +255,10 @@ class McpSource(SourceWithReview):
             return f"it offers this actor another {tool!r} than the one that was accepted; {review}"
         return self._review.advice(tool)
 
-    async def answer(self, job: Job, requests: JsonObject, /) -> JsonObject:
-        """Return the answers of the user to the questions of the server.
-
-        Raises:
-            ToolFailure: the server needs something else than answers.
-        """
-        answers: JsonObject = {}
-        for key, request in requests.items():
-            method = request.get("method") if isinstance(request, dict) else None
-            params = request.get("params") if isinstance(request, dict) else None
-            if method != "elicitation/create" or not isinstance(params, dict):
-                message = f"the server {self.name!r} needs {method!r} to continue, which is not offered"
-                raise ToolFailure(ToolError(error_class=ErrorClass.CAPABILITY_GAP, message=message))
-            answers[key] = await elicit(self.server, job, params)
-        return answers
-
-    def has_reading_tool(self, operation: str) -> bool:
-        """Return whether there is a tool that sends one of `OPERATIONS`: whether the server has the feature."""
-        return self.server.resources and OPERATIONS[operation].feature in self._review.tools.features
+    def reading_tool(self, operation: str) -> str | None:
+        """Return the qualified name of the tool for one of `OPERATIONS`; None if the server lacks the feature."""
+        has_feature = self.server.resources and OPERATIONS[operation].feature in self._review.tools.features
+        return f"{self.name}.{operation}" if has_feature else None
 
     async def read(self, operation: str, *, actor_ref: str | None = None, **members: Json) -> JsonObject:
         """Return the result of one of `OPERATIONS`, as the server sent it: `await source.read("list_resources")`.
@@ -269,15 +274,25 @@ class McpSource(SourceWithReview):
         """
         if operation not in OPERATIONS:
             raise ConfigError(f"no operation is named {operation!r}; {suggestion(operation, OPERATIONS)}")
-        session = await self.connection_of(actor_ref).session(lambda: None)
+        session = await self.connection_of(actor_ref).session()
         headers = await self._filled(self._headers_with_credentials, actor_ref)
-        return await session.request(request_of(operation, members), Exchange(headers=headers))
+        return await session.request(OPERATIONS[operation].method, members, Exchange(headers=headers))
 
     def watch_offers(self, changed: OfferChanged) -> None:
         """Report changes of the lists of resources and prompts from now on."""
         self._offers_watched.append(changed)
 
+    def watch_tools(self, announced: Callable[[str], None]) -> None:
+        """Call a function with the name of the source each time the server announces that its tools have changed.
+
+        It is called after they were read again. They may be the same as before.
+        """
+        self._tools_watched.add(announced)
+
     def _note_offers(self, kind: OfferKind) -> None:
+        if self._offering is not None:
+            self._offering = None  # a list may have its first entry now
+            self._main.refresh()
         for each in self._offers_watched:
             each(kind)
 
@@ -295,27 +310,21 @@ class McpSource(SourceWithReview):
         """
         return await self.connection_of(actor_ref).subscribe(uri, changed)
 
-    def _connection(self, actor: str | None) -> Connection:
+    def _connection(self, actor: str | None, mode: str, *, is_main: bool = False) -> Connection:
         server = self.server
         return Connection(
-            ConnectionOptions(
-                name=server.name,
-                open_transport=lambda lines, session_id: self._transport(actor, lines, session_id),
-                on_ready=self._load_tools if actor is None else self._check_tools,
-                is_waiting=lambda: bool(self.waiting),
-                on_status=self._report_state,
-                on_offers=self._note_offers,
-                answers=ServerRequests(
-                    elicit=lambda job, params: elicit(server, job, params),
-                    sample=self._sample_for_call if server.sampling or self._sample is not None else None,
-                    roots=tuple(Path(each).absolute().as_uri() for each in server.roots),
-                ),
-                start_timeout_s=self._start_timeout_s,
-                mode=server.protocol,
-                now_ns=self._host.now_ns,
-                idle_s=None if actor is None else IDLE_S,
-                on_end=None if actor is None else lambda: self._actors.pop(actor, None),
-            )
+            name=server.name,
+            open_transport=lambda lines, session_id: self._transport(actor, lines, session_id),
+            on_ready=self._load_tools if is_main else self._check_tools,
+            is_waiting=lambda: bool(self.waiting),
+            on_status=self._report_state,
+            on_offers=self._note_offers,
+            answers=ServerRequests(server, self._sample),
+            start_timeout_s=self._start_timeout_s,
+            mode=mode,
+            now_ns=self._host.now_ns,
+            idle_s=None if is_main else IDLE_S,
+            on_end=lambda: self._others.pop((actor, mode), None),
         )
 
     @asynccontextmanager
@@ -343,7 +352,7 @@ class McpSource(SourceWithReview):
             return None
         secret = {} if settings.client_secret is None else await self._filled({"secret": settings.client_secret}, None)
         owner = None if self.server.sessions == "shared" else actor
-        return make_auth(self.server, TokenFile(self.server, owner), secret.get("secret"), self.login)
+        return make_auth(self.server, settings, owner, secret.get("secret"), self.login)
 
     async def _filled(self, texts: Mapping[str, str], actor: str | None) -> dict[str, str]:
         """Return texts with an actor's credentials filled in; without an actor, texts that need one are left out.
@@ -367,9 +376,12 @@ class McpSource(SourceWithReview):
             filled[name] = fill_credentials(text, values)
         return filled
 
-    async def _load_tools(self, session: McpSession) -> None:
+    async def _load_tools(self, session: McpSession, is_announced: bool) -> None:  # noqa: FBT001 -- a callback
         """Read the definitions of the server's tools, and declare those that are new or changed."""
         definitions = await session.list_tools()
+        if self._offering is None or self._offering[0] is not session:
+            self._offering = session, await listed_features(session) if self.server.resources else ()
+        offering = self._offering[1]
         faults = [definition_fault(each, is_modern=session.is_modern) for each in definitions]
         listed: dict[str, JsonObject] = {}
         again: list[str] = []
@@ -378,12 +390,14 @@ class McpSource(SourceWithReview):
                 again.append(f"the tool {each['name']!r} is listed twice; its first definition is used")
         self._invalid = (*(fault for fault in faults if fault is not None), *again)
         shows_new = self.server.new_tools == "show"
-        features = features_of(session.client.server_capabilities)
+        features = (*features_of(session.client.server_capabilities), *offering)
         await self._review.update(self._host.documents, listed, features=features, shows_new=shows_new)
         if self._used != (listed, self._review.tools):
             await self._use(listed)
+        for each in self._tools_watched if is_announced else ():
+            each(self.name)
 
-    async def _check_tools(self, session: McpSession) -> None:
+    async def _check_tools(self, session: McpSession, is_announced: bool) -> None:  # noqa: FBT001 -- a callback
         """Find the tools whose definitions in the session of an actor are not those that were accepted."""
         accepted, is_same = self._review.tools.accepted, self._review.is_same
         found = [(str(each.get("name")), each) for each in await session.list_tools()]
@@ -398,11 +412,16 @@ class McpSource(SourceWithReview):
         self._listed, reviewed = listed, self._review.tools
         tools = [self._make(reviewed.accepted.get(name, each)) for name, each in listed.items()]
         tools.append(ask_tool(self.server))
-        tools += [reading_tool(self.server, each, self) for each in sorted(OPERATIONS) if self.has_reading_tool(each)]
+        tools += [
+            reading_tool(self.server, each, self, is_shown=OPERATIONS[each].shown_with in reviewed.features)
+            for each in sorted(OPERATIONS)
+            if self.reading_tool(each) is not None
+        ]
         await self._declare([*tools, *self._gone(tools)])
-        for each in self._actors.values():
+        for each in self._others.values():
             each.refresh()
         self._used = listed, reviewed
+        self.needs_newest.clear()
         self._watch_review()
 
     async def _use_reviewed(self) -> None:

@@ -9,21 +9,18 @@ import json
 import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
-from types import TracebackType
-from typing import Self
+from dataclasses import dataclass
 
 import anyio
-from mcp.shared._stream_protocols import ReadStream
 from mcp.shared.message import SessionMessage
 from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 from pydantic import ValidationError
 
 from agenttool.adapters.mcp.processes import ServerLog, ServerProcess
-from agenttool.adapters.mcp.session import FAULT, INVALID, TOO_LARGE
+from agenttool.adapters.mcp.session import FAULT, INVALID, TOO_LARGE, MessageReader, MessageStream
 from agenttool.codec import parse_object
 from agenttool.errors import RecordError
 
-_READ_BYTES = 2**18
 _EDGE_BYTES = 4096
 """How much of the beginning and of the end of a skipped line is stored, to find the request that it answers."""
 
@@ -31,34 +28,22 @@ _ID_AT_BEGINNING = re.compile(rb'^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"
 _ID_AT_END = re.compile(rb'"id"\s*:\s*(\d+)\s*\}\s*$')
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _SHOWN_CHARS = 200
+_NO_MESSAGE = "its response is no valid message"
 
 
-class PipeReader:
-    """Yields the messages of a server's standard output; ends when the server closes it."""
+@dataclass(slots=True, eq=False)
+class PipeReader(MessageReader):
+    """Yields the messages of a server's standard output; ends when the server closes it.
 
-    def __init__(self, stream: asyncio.StreamReader, log: ServerLog, max_bytes: int) -> None:
-        """Take the stream, the log for lines that are no messages, and the longest line that is read."""
-        self._stream = stream
-        self._log = log
-        self._max_bytes = max_bytes
-        self._lines: list[bytes] = []
-        self._begun: list[bytes] = []
-        self._begun_bytes = 0
+    Attributes:
+        stream: the output.
+        log: for lines that are no messages.
+        max_bytes: the longest line that is read.
+    """
 
-    def __aiter__(self) -> "ReadStream[SessionMessage | Exception]":
-        """Return itself."""
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        """Return the next message.
-
-        Raises:
-            StopAsyncIteration: there is no more.
-        """
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
+    stream: asyncio.StreamReader
+    log: ServerLog
+    max_bytes: int
 
     async def receive(self) -> SessionMessage | Exception:
         """Return the next message.
@@ -67,65 +52,52 @@ class PipeReader:
             anyio.EndOfStream: there is no more.
         """
         while True:
-            while self._lines:
-                message = self._message(self._lines.pop())
-                if message is not None:
-                    return message
-            data = await self._stream.read(_READ_BYTES)
-            if not data:
-                raise anyio.EndOfStream
-            skipped = self._add(data)
-            if skipped is not None:
-                return skipped
+            line, size = await self._line()
+            message, reason, fault = None, _NO_MESSAGE, INVALID
+            if size > self.max_bytes:
+                limit = f"{self.max_bytes} bytes are allowed (max_message_bytes)"
+                reason, fault = f"a message of {size} bytes was refused; {limit}", TOO_LARGE
+                self.log.add(f"agenttool: {reason}")
+            elif line.strip():
+                message = self._message(line)
+            else:
+                continue
+            if message := message or await self.reject(line, reason, fault):
+                return message
+            await asyncio.sleep(0)  # many lines that are no messages must not block the event loop
 
-    def _add(self, data: bytes) -> SessionMessage | None:
-        """Split data into lines; return the answer to the request whose response was too long, if one was."""
-        first, newline, rest = data.partition(b"\n")
-        self._begun.append(first)
-        self._begun_bytes += len(first)
-        is_long = self._begun_bytes > self._max_bytes
-        if is_long and len(self._begun) > 1:  # keep the beginning and the end only
-            whole = b"".join(self._begun)
-            self._begun = [whole[:_EDGE_BYTES], whole[_EDGE_BYTES:][-_EDGE_BYTES:]]
-        if not newline:
-            return None
-        line, self._begun, count, self._begun_bytes = b"".join(self._begun), [], self._begun_bytes, 0
-        if rest:
-            *lines, begun = rest.split(b"\n")
-            self._lines = lines[::-1]
-            self._begun, self._begun_bytes = [begun], len(begun)
-        if is_long:
-            return self._too_long(line, count)
-        self._lines.append(line)
-        return None
+    async def _line(self) -> tuple[bytes, int]:
+        """Return the next line and its length; of a line that is too long, the beginning and the end only.
 
-    def _too_long(self, line: bytes, count: int) -> SessionMessage | None:
-        reason = f"a message of {count} bytes was refused; {self._max_bytes} bytes are allowed (max_message_bytes)"
-        self._log.add(f"agenttool: {reason}")
-        return _failed_request(line, TOO_LARGE, reason)
+        Raises:
+            anyio.EndOfStream: there is no more.
+        """
+        line, size, is_whole = bytearray(), 0, False
+        while not is_whole:
+            try:
+                part, is_whole = await self.stream.readuntil(), True
+            except asyncio.LimitOverrunError as error:
+                part = await self.stream.readexactly(error.consumed)
+            except asyncio.IncompleteReadError:
+                raise anyio.EndOfStream from None
+            line += part
+            size += len(part)
+            if size > self.max_bytes + 1:
+                del line[_EDGE_BYTES:-_EDGE_BYTES]
+        return bytes(line[:-1]), size - 1
+
+    async def reject(self, line: bytes, reason: str, fault: str) -> SessionMessage | None:
+        """Return a failure of the request that a line answers, which is no message; None if that is not known."""
+        return None if fault == INVALID and b'"method"' in line else _failed_request(line, reason, fault)
 
     def _message(self, line: bytes) -> SessionMessage | None:
-        if not line.strip():
-            return None
         for parse in (parse_object, _parse_invalid_text):
             with suppress(RecordError, ValidationError, ValueError, RecursionError):
                 # The adapter would parse JSON once for each kind of message.
                 return SessionMessage(jsonrpc_message_adapter.validate_python(parse(line), by_name=False))
         shown = line[: 4 * _SHOWN_CHARS].decode("utf-8", "replace")[:_SHOWN_CHARS]
-        self._log.add(f"stdout: {shown}")
-        return None if b'"method"' in line else _failed_request(line, INVALID, "its response is no valid message")
-
-    async def aclose(self) -> None:
-        """Do nothing; the process closes its pipes when it is stopped."""
-
-    async def __aenter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> None:
-        """Do nothing."""
+        self.log.add(f"stdout: {shown}")
+        return None
 
 
 def _parse_invalid_text(line: bytes) -> object:
@@ -138,21 +110,25 @@ def _parse_invalid_text(line: bytes) -> object:
     return json.loads(_LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", json.dumps(value, ensure_ascii=False)))
 
 
-def _failed_request(line: bytes, fault: str, reason: str) -> SessionMessage | None:
-    """Return a failure of the request that a line answers; None if that is not known."""
+def find_id(line: bytes) -> int | None:
+    """Return the number that is the id of a line, also of one that cannot be parsed; None if it is not known."""
     found = _ID_AT_BEGINNING.search(line[:_EDGE_BYTES]) or _ID_AT_END.search(line[-_EDGE_BYTES:])
-    if found is None:
+    return None if found is None else int(found[1])
+
+
+def _failed_request(line: bytes, reason: str, fault: str) -> SessionMessage | None:
+    number = find_id(line)
+    if number is None:
         return None
     error = ErrorData(code=INTERNAL_ERROR, message=reason, data={FAULT: fault})
-    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(found[1]), error=error))
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=number, error=error))
 
 
-class PipeWriter:
+@dataclass(slots=True, eq=False)
+class PipeWriter(MessageStream):
     """Writes messages to a server's standard input."""
 
-    def __init__(self, stream: asyncio.StreamWriter) -> None:
-        """Take the stream."""
-        self._stream = stream
+    stream: asyncio.StreamWriter
 
     async def send(self, item: SessionMessage, /) -> None:
         """Write a message, and wait while the server does not read.
@@ -162,25 +138,15 @@ class PipeWriter:
         """
         text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
         try:
-            self._stream.write(text.encode() + b"\n")
-            await self._stream.drain()
+            self.stream.write(text.encode() + b"\n")
+            await self.stream.drain()
         except (OSError, RuntimeError) as error:
             raise anyio.BrokenResourceError from error
 
     async def aclose(self) -> None:
         """Close the server's input."""
         with suppress(OSError, RuntimeError):
-            self._stream.close()
-
-    async def __aenter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> None:
-        """Close it."""
-        await self.aclose()
+            self.stream.close()
 
 
 @asynccontextmanager

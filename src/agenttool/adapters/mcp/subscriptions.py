@@ -12,7 +12,6 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.exceptions import MCPError
-from mcp_types import SubscribeRequest, UnsubscribeRequest
 
 from agenttool.adapters.mcp.session import InvalidResult, McpSession, fault_of
 from agenttool.errors import words_of
@@ -191,14 +190,14 @@ class ResourceSubscriptions:
             await found.ended.wait()
             tasks.cancel_scope.cancel()
         if found.uri not in self._by_uri:
-            with suppress(MCPError, InvalidResult), anyio.move_on_after(CONFIRM_S):
-                await session.request(UnsubscribeRequest.model_validate({"params": {"uri": found.uri}}))
+            with suppress(MCPError), anyio.move_on_after(CONFIRM_S):
+                await session.request("resources/unsubscribe", {"uri": found.uri})
 
     async def _subscribe(self, session: McpSession, found: ResourceSubscription) -> None:
         try:
-            await session.request(SubscribeRequest.model_validate({"params": {"uri": found.uri}}))
+            await session.request("resources/subscribe", {"uri": found.uri})
             self._confirm(found)
-        except (MCPError, InvalidResult) as error:
+        except MCPError as error:
             found.confirm(error)
 
     def _confirm(self, found: ResourceSubscription) -> None:

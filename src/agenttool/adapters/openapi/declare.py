@@ -3,11 +3,13 @@
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import cast
+from typing import NamedTuple, cast
 from urllib.parse import urlsplit
 
-from agenttool.adapters.openapi.document import DocumentError, absolute_url, object_of, place_of
+from agenttool.adapters.openapi.document import DocumentError, absolute_url, list_of, object_of, origin_of
 from agenttool.adapters.openapi.operations import (
     FORM,
     IDEMPOTENT_METHODS,
@@ -18,21 +20,28 @@ from agenttool.adapters.openapi.operations import (
     RequestBody,
     media_type,
 )
-from agenttool.adapters.openapi.pages import has_pages
-from agenttool.adapters.openapi.schemas import FILE_SCHEMA, MAX_SCHEMA_BYTES, SchemaConverter, is_binary, plain_text
+from agenttool.adapters.openapi.schemas import (
+    FILE_SCHEMA,
+    MAX_NOTE,
+    MAX_SCHEMA_BYTES,
+    Converted,
+    SchemaConverter,
+    is_binary,
+    measured,
+    plain_text,
+    pruned,
+)
 from agenttool.adapters.openapi.security import SchemeUse, SecuritySchemes
 from agenttool.adapters.openapi.settings import OpenApiService, ToolFacts
+from agenttool.adapters.openapi.translate import has_pages
+from agenttool.adapters.remote_tool import network_scope, remote_tool
 from agenttool.adapters.source_settings import credentials_in
-from agenttool.codec import write_own
 from agenttool.config.table import members_of
 from agenttool.ports.deferred import DeferredTool
 from agenttool.ports.executor import Executor
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import (
-    AccessKind,
     ExecutionKind,
-    ExecutionProfile,
-    ExecutionProfileId,
     InputContract,
     InterfaceId,
     InterruptBehavior,
@@ -42,14 +51,10 @@ from agenttool.records import (
     OpenApiMapping,
     OutputContract,
     Part,
-    PermissionProfile,
-    PermissionProfileId,
-    RiskLevel,
     ToolDeclaration,
     ToolId,
     ToolInterface,
     ToolKind,
-    WriteEffect,
 )
 from agenttool.records import replace as replace_record
 
@@ -66,20 +71,44 @@ BODY, PAGES = "body", "pages"
 _NOT_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 _NOT_ARGUMENT = re.compile(r"[^A-Za-z0-9_.-]+")
 _MAX_ARGUMENT = 64
+_ARGUMENT = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _COMPOSED = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "patternProperties", "$ref", "const", "enum"})
 _NO_FACTS = ToolFacts()
 _VARIABLE = re.compile(r"\{([^{}]+)\}")
 
 
-class OperationTool(Part, frozen=True, kw_only=True):
-    """One operation as a tool: its name and schema, and where each argument belongs in a request.
+@dataclass(slots=True, kw_only=True, eq=False)
+class ToolInput:
+    """The input of a tool, and where each argument belongs in a request.
+
+    Operations with the same parameters and body share it.
 
     Attributes:
         parameters: the parameters by the names of arguments.
         fixed: parameters with a single possible value, and that value.
-        members: members of the body by the names of arguments; None if the body is one argument.
+        members: the members of the body that are arguments; None if the body is one argument.
         body_argument: the name of that argument.
         is_paged: whether the argument `pages` follows pages.
+    """
+
+    schema: JsonObject = field(default_factory=dict[str, Json])
+    parameters: dict[str, ApiParameter] = field(default_factory=dict[str, ApiParameter])
+    fixed: list[tuple[ApiParameter, Json]] = field(default_factory=list[tuple[ApiParameter, Json]])
+    members: tuple[str, ...] | None = None
+    body_argument: str = BODY
+    is_paged: bool = False
+
+    def add(self, name: str, schema: Json, *, is_required: bool) -> None:
+        """Add an argument."""
+        object_of(self.schema["properties"])[name] = schema
+        if is_required:
+            list_of(self.schema.setdefault("required", [])).append(name)
+
+
+class OperationTool(Part, frozen=True, kw_only=True):
+    """One operation as a tool.
+
+    Attributes:
         credentials: the names of the credentials that requests need.
         missing: security schemes that the operation needs and the settings do not have.
     """
@@ -87,12 +116,7 @@ class OperationTool(Part, frozen=True, kw_only=True):
     operation: ApiOperation
     name: str
     base_url: str
-    parameters: Mapping[str, ApiParameter]
-    fixed: tuple[tuple[ApiParameter, Json], ...]
-    members: Mapping[str, str] | None
-    body_argument: str
-    schema: JsonObject
-    is_paged: bool
+    input: ToolInput
     uses: tuple[SchemeUse, ...]
     credentials: tuple[str, ...]
     missing: tuple[str, ...]
@@ -135,8 +159,6 @@ def matches(pattern: str, operation: ApiOperation, name: str) -> bool:
 
 def facts_of(service: OpenApiService, operation: ApiOperation, name: str) -> ToolFacts:
     """Return what the settings state about an operation; later patterns take precedence."""
-    if not service.tools:
-        return _NO_FACTS
     found = _NO_FACTS
     for pattern, facts in service.tools.items():
         if matches(pattern, operation, name):
@@ -145,15 +167,15 @@ def facts_of(service: OpenApiService, operation: ApiOperation, name: str) -> Too
     return found
 
 
-def base_url(service: OpenApiService, server: JsonObject | None, place: str) -> str:
-    """Return the URL to which the paths of operations are appended; without a server, that of the document.
+def base_url(service: OpenApiService, servers: Sequence[JsonObject], place: str) -> str:
+    """Return the URL to which the paths of operations are appended, of the first server, or else of the document.
 
     Raises:
         DocumentError: the document and the settings name no host.
     """
     if service.server is not None:
         return service.server.rstrip("/")
-    server = {"url": "/"} if server is None else server
+    server: JsonObject = servers[0] if servers else {}
     variables = object_of(server.get("variables")).items()
     defaults = {name: object_of(each).get("default") for name, each in variables}
     values = {name: "" if each is None else str(each) for name, each in defaults.items()} | service.variables
@@ -174,72 +196,26 @@ def base_url(service: OpenApiService, server: JsonObject | None, place: str) -> 
     return found
 
 
-class _Argument(Part, frozen=True, kw_only=True):
-    """A parameter as an argument of a tool; tools that have the parameter share it.
+class _Argument(NamedTuple):
+    """A parameter as an argument; `constant` is its single possible value, for which it needs no argument."""
 
-    Attributes:
-        name: the name of the argument, unless another one has it.
-        schema: None if the settings supply the parameter.
-        names: the definitions that its schema refers to.
-        size: of its schema.
-        constant: its single possible value; such a parameter needs no argument.
-    """
-
-    parameter: ApiParameter
     name: str
-    schema: JsonObject | None = None
-    names: tuple[str, ...] = ()
-    size: int = 0
-    constant: Json = None
-
-
-class _Arguments:
-    """The arguments of a tool that are parameters, as they are collected."""
-
-    def __init__(self) -> None:
-        self.properties: JsonObject = {}
-        self.required: list[Json] = []
-        self.parameters: dict[str, ApiParameter] = {}
-        self.fixed: list[tuple[ApiParameter, Json]] = []
-        self.names: list[str] = []
-        self.size = 0
-
-    def add(self, each: _Argument) -> None:
-        """Add a parameter, unless a request needs no argument for it."""
-        parameter, schema = each.parameter, each.schema
-        if schema is None:
-            return
-        if each.constant is not None:
-            self.fixed.append((parameter, each.constant))
-            return
-        name = each.name
-        if name in self.properties:
-            name = _argument_name(name, parameter.where, self.properties)
-        self.properties[name], self.parameters[name] = schema, parameter
-        self.names += each.names
-        self.size += each.size
-        if parameter.is_required:
-            self.required.append(name)
-
-
-class _Input(Part, frozen=True, kw_only=True):
-    """The input of a tool, and where its arguments belong; operations with the same parameters and body share it."""
-
-    schema: JsonObject
-    parameters: Mapping[str, ApiParameter]
-    fixed: tuple[tuple[ApiParameter, Json], ...]
-    members: Mapping[str, str] | None
-    body_argument: str
-    is_paged: bool
+    converted: Converted
+    constant: Json
 
 
 class ToolMaker:
     """Makes tools of the operations of one document."""
 
     def __init__(
-        self, service: OpenApiService, place: str, schemas: SchemaConverter, security: SecuritySchemes
+        self,
+        service: OpenApiService,
+        place: str,
+        schemas: SchemaConverter,
+        security: SecuritySchemes,
+        servers: Sequence[JsonObject],
     ) -> None:
-        """Take the settings, the place of the document, and its converted parts."""
+        """Take the settings, the place of the document, its converted parts, and the servers of all operations."""
         self._service = service
         self._place = place
         self._schemas = schemas
@@ -247,9 +223,13 @@ class ToolMaker:
         self._headers = {each.lower() for each in (*service.headers, service.idempotency_header or "")}
         texts = (*service.headers.values(), *service.query.values())
         self._credentials = tuple(sorted({name for text in texts for name in credentials_in(text)}))
-        self._arguments: dict[int, _Argument] = {}
-        self._inputs: dict[tuple[int, int, bool, frozenset[tuple[str, str]]], _Input] = {}
+        # No functools.cache of methods: its circles would stay in memory until the garbage collector runs.
+        self._arguments: dict[ApiParameter, _Argument | None] = {}
+        self._inputs: dict[tuple[object, ...], ToolInput] = {}
         self._urls: dict[int, str] = {}
+        self._own_url: str | None = None
+        with suppress(DocumentError):
+            self._own_url = self._url_of(servers)
 
     def make(self, operation: ApiOperation, name: str) -> OperationTool:
         """Return the tool of an operation.
@@ -258,26 +238,21 @@ class ToolMaker:
             DocumentError: no request can be made for it.
         """
         keys = self._security.keys_of(operation)
-        sources = id(operation.parameters), id(operation.body), operation.method == "GET", keys
-        found = self._inputs.get(sources)
-        if found is None:
-            found = self._inputs[sources] = self._input_of(operation, keys)
-        url = self._url_of(operation.server)
+        key = operation.parameters, operation.body, operation.method == "GET", keys
+        if key not in self._inputs:
+            self._inputs[key] = self._input_of(*key)
+        url = self._url_of(operation.servers)
         uses, missing = self._security.choose(operation, url)
         facts = facts_of(self._service, operation, name)
         credentials = self._credentials
         if uses:
             credentials = tuple(sorted({*credentials, *(name for each in uses for name in each.credentials)}))
+        self._check_server(url, is_secret=bool(credentials or uses))
         return OperationTool(
             operation=operation,
             name=facts.name or name,
             base_url=url,
-            parameters=found.parameters,
-            fixed=found.fixed,
-            members=found.members,
-            body_argument=found.body_argument,
-            schema=found.schema,
-            is_paged=found.is_paged,
+            input=self._inputs[key],
             uses=uses,
             credentials=credentials,
             missing=missing,
@@ -285,113 +260,112 @@ class ToolMaker:
             description=_description_of(operation),
         )
 
-    def _input_of(self, operation: ApiOperation, keys: frozenset[tuple[str, str]]) -> _Input:
-        if len(operation.parameters) > MAX_PARAMETERS:
-            count = len(operation.parameters)
-            raise DocumentError(f"it has {count} parameters, more than {MAX_PARAMETERS}; remove some with an overlay")
-        arguments = _Arguments()
-        for parameter in operation.parameters:
-            if keys and (parameter.where, parameter.name.lower()) in keys:
+    def _input_of(
+        self,
+        parameters: tuple[ApiParameter, ...],
+        body: RequestBody | None,
+        is_read: bool,  # noqa: FBT001 -- a part of the key
+        keys: frozenset[tuple[str, str]],
+    ) -> ToolInput:
+        if len(parameters) > MAX_PARAMETERS:
+            raise DocumentError(f"it has {len(parameters)} parameters, more than {MAX_PARAMETERS}; exclude it")
+        properties: JsonObject = {}
+        found = ToolInput(schema={"type": "object", "properties": properties, "additionalProperties": False})
+        parts: list[Converted] = []
+        for parameter in parameters:
+            if parameter not in self._arguments:
+                self._arguments[parameter] = self._argument_of(parameter)
+            argument = self._arguments[parameter]
+            if argument is None or (keys and (parameter.where, parameter.name.lower()) in keys):
                 continue
-            known = self._arguments.get(id(parameter))
-            if known is None:
-                known = self._arguments[id(parameter)] = self._argument_of(parameter)
-            arguments.add(known)
-        properties, required = arguments.properties, arguments.required
-        body_argument = _argument_name(BODY, "json", properties)
-        members, names, size = self._add_body(operation, properties, required, body_argument)
-        is_paged = operation.method == "GET" and has_pages(operation.parameters) and PAGES not in properties
-        if is_paged:
-            limit = self._service.max_pages
+            name, converted, constant = argument
+            if constant is not None:
+                found.fixed.append((parameter, constant))
+                continue
+            if name in properties:
+                name = _argument_name(name, parameter.where, properties)
+            found.add(name, converted.schema, is_required=parameter.is_required)
+            found.parameters[name] = parameter
+            parts.append(converted)
+        found.body_argument = _argument_name(BODY, "json", properties)
+        if body is not None:
+            parts.append(self._add_body(body, found))
+        if is_read and has_pages(self._service, parameters) and PAGES not in properties:
+            found.is_paged, limit = True, self._service.max_pages
             note = f"How many pages to fetch and join, at most {limit}."
             properties[PAGES] = {"type": "integer", "minimum": 1, "maximum": limit, "description": note}
-        schema: JsonObject = {"type": "object", "properties": properties, "additionalProperties": False}
-        if required:
-            schema["required"] = required
-        if arguments.names or names:
-            schema["$defs"] = self._schemas.definitions([*arguments.names, *names], arguments.size + size)
-        return _Input(
-            schema=schema,
-            parameters=arguments.parameters,
-            fixed=tuple(arguments.fixed),
-            members=members,
-            body_argument=body_argument,
-            is_paged=is_paged,
-        )
+        names = [name for each in parts for name in each.names]
+        if names:
+            found.schema["$defs"] = self._schemas.definitions(names, sum(each.size for each in parts))
+        return found
 
-    def _url_of(self, server: JsonObject | None) -> str:
-        if id(server) not in self._urls:
-            self._urls[id(server)] = base_url(self._service, server, self._place)
-        return self._urls[id(server)]
+    def _check_server(self, url: str, *, is_secret: bool) -> None:
+        """Check that credentials, headers and query parameters of the settings go only to the document's server.
 
-    def _is_given(self, parameter: ApiParameter) -> bool:
-        """Return whether the settings supply a parameter."""
-        is_header = parameter.where == "header" and parameter.name.lower() in self._headers
-        return is_header or (parameter.where == "query" and parameter.name in self._service.query)
+        If the document names no server for all operations, that is the server of its first operation.
 
-    def _argument_of(self, parameter: ApiParameter) -> _Argument:
-        name = _argument_name(parameter.name, parameter.where, {})
-        if self._is_given(parameter):
-            return _Argument(parameter=parameter, name=name)
-        converted, names = self._schemas.convert(parameter.schema, parameter.pointer)
-        schema = object_of(converted)
-        if parameter.description:
-            schema = {**schema, "description": plain_text(parameter.description, 200)}
-        constant = _constant(schema) if parameter.is_required else None
-        size = len(write_own(schema))
-        return _Argument(parameter=parameter, name=name, schema=schema, names=names, size=size, constant=constant)
+        Raises:
+            DocumentError: they would go to another server.
+        """
+        self._own_url = self._own_url or url
+        is_secret = is_secret or bool(self._service.headers or self._service.query)
+        if is_secret and origin_of(url) != origin_of(self._own_url):
+            raise DocumentError(
+                f"its server {url!r} is not that of the document, {self._own_url!r}, which alone gets the credentials; "
+                "for these operations add another source with include and server"
+            )
 
-    def _add_body(
-        self, operation: ApiOperation, properties: JsonObject, required: list[Json], argument: str
-    ) -> tuple[dict[str, str] | None, tuple[str, ...], int]:
-        """Add the arguments of the body: its members if it is a simple object, and otherwise one argument."""
-        body = operation.body
-        if body is None:
-            return None, (), 0
-        schema, names = self._body_schema(body)
-        length = len(write_own(schema))
-        if length > MAX_SCHEMA_BYTES:
-            schema, length = _pruned(schema), MAX_SCHEMA_BYTES // 2
-        own = object_of(schema.get("properties"))
-        needed = cast("list[Json]", schema.get("required", []))
+    def _url_of(self, servers: Sequence[JsonObject]) -> str:
+        key = id(servers[0]) if servers else 0  # operations of a document mostly share one
+        if key not in self._urls:
+            self._urls[key] = base_url(self._service, servers, self._place)
+        return self._urls[key]
+
+    def _argument_of(self, parameter: ApiParameter) -> _Argument | None:
+        """Return a parameter as an argument; None if the settings supply it."""
+        given = {"header": self._headers, "query": self._service.query}.get(parameter.where, ())
+        if (parameter.name.lower() if parameter.where == "header" else parameter.name) in given:
+            return None
+        converted = self._schemas.convert(parameter.schema, parameter.pointer, parameter.description)
+        choices = list_of(converted.schema.get("enum"))
+        constant = choices[0] if len(choices) == 1 else converted.schema.get("const")
+        constant = constant if parameter.is_required else None
+        return _Argument(_argument_name(parameter.name, parameter.where, {}), converted, constant)
+
+    def _add_body(self, body: RequestBody, found: ToolInput) -> Converted:
+        """Add the arguments of the body, and return its schema.
+
+        The members of a simple object become arguments, and any other body is one argument.
+        """
+        converted = measured(self._body_schema(body))
+        if converted.size > MAX_SCHEMA_BYTES:
+            converted = Converted(pruned(converted.schema), MAX_SCHEMA_BYTES // 2, converted.names)
+        schema, properties = converted.schema, object_of(found.schema["properties"])
+        own, needed = object_of(schema.get("properties")), list_of(schema.get("required"))
         is_simple = own and not _COMPOSED & schema.keys() and len(own) <= MAX_MEMBERS
-        is_open = isinstance(schema.get("additionalProperties"), dict) or schema.get("additionalProperties") is True
-        is_free = own.keys().isdisjoint((*properties, PAGES)) and all(map(_is_argument, own))
+        is_open = schema.get("additionalProperties", False) is not False
+        is_free = own.keys().isdisjoint((*properties, PAGES)) and all(map(_ARGUMENT.fullmatch, own))
         if is_simple and not is_open and is_free and (body.is_required or not needed):
-            properties.update(own)
-            required += [each for each in needed if each in own]
-            return {each: each for each in own}, names, length
-        note = plain_text(body.description or str(schema.get("description", "")), 200)
-        properties[argument] = {**schema, "description": note} if note else schema
-        if body.is_required:
-            required.append(argument)
-        return None, names, length
+            for name, each in own.items():
+                found.add(name, each, is_required=name in needed)
+            found.members = tuple(own)
+        else:
+            note = plain_text(body.description or str(schema.get("description", "")), MAX_NOTE)
+            shown = {**schema, "description": note} if note else schema
+            found.add(found.body_argument, shown, is_required=body.is_required)
+        return converted
 
-    def _body_schema(self, body: RequestBody) -> tuple[JsonObject, tuple[str, ...]]:
+    def _body_schema(self, body: RequestBody) -> JsonObject:
         kind = media_type(body.content_type)
-        if kind == MULTIPART:
-            return self._multipart_schema(body)
-        if is_binary(body.schema) or kind == "application/octet-stream":
-            return FILE_SCHEMA, ()
-        if kind not in (FORM, "*/*") and "json" not in kind:
-            return {"type": "string", "description": f"The body as text of type {kind}."}, ()
-        converted, names = self._schemas.convert(self._schemas.unwrap(body.schema), place_of(body.schema, body.pointer))
-        return object_of(converted), names
-
-    def _multipart_schema(self, body: RequestBody) -> tuple[JsonObject, tuple[str, ...]]:
-        native = self._schemas.joined(body.schema)
-        converted, names = self._schemas.convert(native, place_of(body.schema, body.pointer))
-        schema = object_of(converted)
+        if kind != MULTIPART and (is_binary(body.schema) or kind == "application/octet-stream"):
+            return FILE_SCHEMA
+        if kind not in (MULTIPART, FORM, "*/*") and "json" not in kind:
+            return {"type": "string", "description": f"The body as text of type {kind}."}
+        schema = self._schemas.convert(body.schema, body.pointer).schema
+        schema = self._schemas.join(schema) if kind == MULTIPART else self._schemas.inline(schema)
         own = object_of(schema.get("properties"))
-        own = {name: body.files.get(name, each) for name, each in own.items()}
-        return {**schema, "properties": own} if own else schema, names
-
-
-def _constant(schema: JsonObject) -> Json:
-    values = schema.get("enum")
-    if isinstance(values, list) and len(values) == 1:
-        return values[0]
-    return schema.get("const")
+        shown = {name: body.files[name] for name in own if name in body.files}
+        return {**schema, "properties": {**own, **shown}} if shown else schema
 
 
 def _argument_name(name: str, where: str, taken: Mapping[str, object]) -> str:
@@ -405,29 +379,6 @@ def _argument_name(name: str, where: str, taken: Mapping[str, object]) -> str:
     return found
 
 
-def _is_argument(name: str) -> bool:
-    return 0 < len(name) <= _MAX_ARGUMENT and not _NOT_ARGUMENT.search(name)
-
-
-def _pruned(schema: JsonObject, depth: int = 3) -> JsonObject:
-    """Return a schema without what is below some levels; it accepts at least the same values."""
-    found: JsonObject = {}
-    for word, value in schema.items():
-        if isinstance(value, dict) and word == "properties":
-            found[word] = {
-                name: _pruned(each, depth - 1) if depth and isinstance(each, dict) else {}
-                for name, each in value.items()
-            }
-        elif isinstance(value, dict):
-            found[word] = _pruned(value, depth - 1) if depth else {}
-        elif isinstance(value, list) and word in ("anyOf", "allOf", "oneOf", "prefixItems"):
-            if depth:
-                found[word] = [_pruned(each, depth - 1) if isinstance(each, dict) else each for each in value]
-        else:
-            found[word] = value
-    return found
-
-
 def declare(
     service: OpenApiService, tool: OperationTool, executor: Executor, *, later: DeferredTool | None = None
 ) -> DeclaredTool:
@@ -436,12 +387,11 @@ def declare(
     method = operation.method
     is_read_only = facts.read_only if facts.read_only is not None else service.trust and method in READ_METHODS
     is_destructive = facts.destructive if facts.destructive is not None else method == "DELETE" and not is_read_only
+    is_trusted_to_repeat = service.trust and method in IDEMPOTENT_METHODS
     tool_id = ToolId(f"tool_{service.name}.{tool.name}")
-    interface_id, execution_id = InterfaceId(f"interface:{tool_id}"), ExecutionProfileId(f"execution:{tool_id}")
-    permission_id = PermissionProfileId(f"permission:{tool_id}")
-    origin = urlsplit(tool.base_url)
-    return DeclaredTool(
-        declaration=ToolDeclaration(
+    schema = tool.input.schema
+    return remote_tool(
+        ToolDeclaration(
             tool_id=tool_id,
             namespace=service.name,
             name=tool.name,
@@ -450,16 +400,15 @@ def declare(
             search_hint=_search_hint(operation),
             lifecycle=Lifecycle.DEPRECATED if operation.is_deprecated else Lifecycle.AVAILABLE,
             tool_kind=ToolKind.OPENAPI_OPERATION,
-            input_contract=InputContract(model_input_schema=tool.schema, runtime_input_schema=tool.schema),
-            output_contract=OutputContract(result_shape=operation.result_shape),
-            interface_ref=interface_id,
-            execution_profile_ref=execution_id,
-            permission_profile_ref=permission_id,
+            input_contract=InputContract(model_input_schema=schema, runtime_input_schema=schema),
+            output_contract=OutputContract(
+                result_shape={name: each.schemas for name, each in operation.responses.items()}
+            ),
             external_mappings=(tool.mapping(operation.schemes),),
             annotations=_annotations(operation),
         ),
-        interface=ToolInterface(
-            interface_id=interface_id,
+        ToolInterface(
+            interface_id=InterfaceId(f"interface:{tool_id}"),
             tool_id=tool_id,
             native_ids={"openapi": {"operation": operation.key}},
             is_read_only=is_read_only or None,
@@ -469,42 +418,16 @@ def declare(
             timeout_ms=round(service.timeout_s * 1000),
             required_credentials=tool.credentials or None,
         ),
-        execution_profile=ExecutionProfile(
-            execution_profile_id=execution_id,
-            execution_kind=ExecutionKind.HTTP_API,
-            supports_progress=True,
-            supports_cancel=True,
-            supports_timeout=True,
-            supports_result_persistence=True,
-            retry_semantics={"idempotent": _may_repeat(service, tool)},
-        ),
-        permission_profile=PermissionProfile(
-            permission_profile_id=permission_id,
-            risk_level=RiskLevel.HIGH if is_destructive else RiskLevel.LOW if is_read_only else RiskLevel.MEDIUM,
-            access_kinds=(AccessKind.NETWORK, AccessKind.EXTERNAL_SEND),
-            write_effects=(_effect(is_read_only=bool(is_read_only), is_destructive=bool(is_destructive)),),
-            network_scope=f"{origin.scheme}://{origin.netloc.rpartition('@')[2]}",
-            approval_required=True if is_destructive else None,
-            approval_reason=f"it is a {method} request, which destroys things" if is_destructive else None,
-        ),
-        executor=executor,
-        shared_state=None,  # a service that is reached over HTTP has several clients
+        executor,
+        kind=ExecutionKind.HTTP_API,
+        is_idempotent=(facts.read_only is True or is_trusted_to_repeat)
+        if facts.idempotent is None
+        else facts.idempotent,
+        network_scope=network_scope(tool.base_url),
+        approval_reason=f"it is a {method} request, which destroys things",
         is_trusted=service.trust,
         later=later,
     )
-
-
-def _may_repeat(service: OpenApiService, tool: OperationTool) -> bool:
-    """Return whether the owner states that a request may run twice: by a fact, or by trust in its method."""
-    if tool.facts.idempotent is not None:
-        return tool.facts.idempotent
-    return tool.facts.read_only is True or (service.trust and tool.operation.method in IDEMPOTENT_METHODS)
-
-
-def _effect(*, is_read_only: bool, is_destructive: bool) -> WriteEffect:
-    if is_read_only:
-        return WriteEffect.NONE
-    return WriteEffect.IRREVERSIBLE if is_destructive else WriteEffect.REMOTE_MUTATION
 
 
 def _description_of(operation: ApiOperation) -> str:

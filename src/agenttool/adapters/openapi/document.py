@@ -1,8 +1,7 @@
 """An OpenAPI document: bounded parsing of JSON and YAML, and references within and between documents."""
 
-import json
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import cast
 from urllib.parse import unquote, urljoin, urlsplit
@@ -21,17 +20,13 @@ MAX_EXTERNAL = 200
 """How many other documents one document may refer to."""
 
 LEVELS = 3
-"""How many levels of a document are decoded at first; those of its paths must have no member twice."""
+"""How many levels of a document are decoded at first."""
 
 _LAZY = ("components", "definitions", "paths", "webhooks")
 
 _MAX_CHAIN = 50
 _MAX_DIGITS = 4000
 _EXTERNAL_REF = re.compile(rb"""\$ref["']?\s*:\s*["']?([^#"'\s{][^"'\s]*)""")
-_MEMBER_NAME = re.compile(rb"""[ \t\r\n]*[{,][ \t\r\n]*"[^"\\]*(?:\\.[^"\\]*)*"[ \t\r\n]*:[ \t\r\n]*""")
-_ITEM_START = re.compile(rb"[ \t\r\n]*[\[,][ \t\r\n]*")
-_SCALAR = re.compile(rb"""[^"{\[\]},\s]+|"[^"\\]*(?:\\.[^"\\]*)*\"""")
-_END = re.compile(rb"[ \t\r\n]*[{\[]?[ \t\r\n]*[\]}]")
 _INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _CONSTANTS: dict[str, Json] = {
@@ -63,7 +58,7 @@ def error_reason(error: Exception) -> str:
 
 def object_of(value: Json) -> JsonObject:
     """Return a value that is an object, and an empty object for any other value."""
-    return cast("JsonObject", value) if isinstance(value, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def list_of(value: Json) -> list[Json]:
@@ -75,6 +70,13 @@ def place_of(value: Json, pointer: str) -> str:
     """Return the pointer of a value; of a reference within the document, that of its target."""
     reference = value.get("$ref") if isinstance(value, dict) else None
     return reference[1:] if isinstance(reference, str) and reference.startswith("#") else pointer
+
+
+def origin_of(url: str) -> str:
+    """Return the scheme, the host and the port of a URL."""
+    parts = urlsplit(url)
+    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    return f"{parts.scheme}://{(parts.hostname or '').lower()}:{port}"
 
 
 def absolute_url(base: str, reference: str) -> str:
@@ -91,11 +93,8 @@ def absolute_url(base: str, reference: str) -> str:
     return found
 
 
-def parse(data: bytes, *, is_lazy: bool = False, repeated: list[tuple[str, ...]] | None = None) -> JsonObject:
-    """Return the object in a JSON or YAML document.
-
-    With `is_lazy`, parts of JSON stay `RawJson` until they are needed. `repeated` receives the places of members that
-    are written twice; the last one counts.
+def parse(data: bytes, *, is_lazy: bool = False) -> JsonObject:
+    """Return the object in a JSON or YAML document; with `is_lazy`, parts of JSON stay `RawJson` until they are needed.
 
     Raises:
         DocumentError: it is neither, or exceeds a bound.
@@ -108,9 +107,7 @@ def parse(data: bytes, *, is_lazy: bool = False, repeated: list[tuple[str, ...]]
         raise DocumentError("it is HTML or XML; name the JSON or YAML document itself, which such a page often links")
     if is_lazy and start == b"{":
         with suppress(RecordError):
-            return _parse_lazily(body, repeated)
-    if repeated is not None and start == b"{":
-        repeated += _repeated_members(body)
+            return _parse_lazily(body)
     found: Json = None
     json_fault = ""
     if start in b"{[":
@@ -119,13 +116,13 @@ def parse(data: bytes, *, is_lazy: bool = False, repeated: list[tuple[str, ...]]
         except RecordError as error:
             json_fault = str(error)
     if found is None:
-        found = _parse_yaml(body, json_fault, repeated)
+        found = _parse_yaml(body, json_fault)
     if not isinstance(found, dict):
         raise DocumentError(f"it must be an object, got {type(found).__name__}; name an OpenAPI or Swagger document")
     return cast("JsonObject", found)
 
 
-def _parse_lazily(data: bytes, repeated: list[tuple[str, ...]] | None) -> JsonObject:
+def _parse_lazily(data: bytes) -> JsonObject:
     """Return a document whose components, path members and extensions are `RawJson`; many are never needed.
 
     Raises:
@@ -133,8 +130,6 @@ def _parse_lazily(data: bytes, repeated: list[tuple[str, ...]] | None) -> JsonOb
         DocumentError: a part is no JSON.
     """
     found = parse_levels(data)
-    if repeated is not None and _end_of(found, data, 0) < 0:
-        repeated += _repeated_members(data)
     is_swagger = "swagger" in found
     for name, value in found.items():
         if (name not in _LAZY and not name.startswith("x-")) or (is_swagger and name == "paths"):
@@ -152,48 +147,6 @@ def _decode_within(value: Json | RawJson, what: str, levels: int) -> Json:
     return decoded(value, "", what)
 
 
-class _Members(list[tuple[str, object]]):
-    """The members of a JSON object in order; a parser keeps only the last one of each name."""
-
-
-def _end_of(value: Json, text: bytes, position: int) -> int:
-    """Return where a value ends in its text; -1 if the text has more, such as a member that is written twice."""
-    if not isinstance(value, dict | list):
-        scalar = _SCALAR.match(text, position)
-        return -1 if scalar is None else scalar.end()
-    start_of = (_MEMBER_NAME if isinstance(value, dict) else _ITEM_START).match
-    for each in cast("Iterable[Json | RawJson]", value.values() if isinstance(value, dict) else value):
-        start = start_of(text, position)
-        if start is None:
-            return -1
-        position = start.end()
-        position = position + memoryview(each).nbytes if isinstance(each, RawJson) else _end_of(each, text, position)
-        if position < 0:
-            return -1
-    end = _END.match(text, position)
-    return -1 if end is None else end.end()
-
-
-def _repeated_members(data: bytes) -> list[tuple[str, ...]]:
-    """Return the places of members that are written twice in a JSON document, down to `LEVELS`."""
-    try:
-        return [*_repeated(json.loads(data, object_pairs_hook=_Members))]
-    except (ValueError, RecursionError):
-        return []  # the parser reports that it is no JSON
-
-
-def _repeated(value: object, place: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    if not isinstance(value, _Members):
-        return
-    seen: set[str] = set()
-    for name, each in cast("list[tuple[str, object]]", value):
-        if name in seen:
-            yield (*place, name)
-        seen.add(name)
-        if len(place) + 1 < LEVELS and (place or name == "paths"):
-            yield from _repeated(each, (*place, name))
-
-
 def decoded(value: Json | RawJson, pointer: str, what: str = "it") -> Json:
     """Return a value of a document that may still be JSON text; an error names it as `what`.
 
@@ -208,18 +161,14 @@ def decoded(value: Json | RawJson, pointer: str, what: str = "it") -> Json:
         raise DocumentError(f"{what} cannot be read: {error}", pointer) from None
 
 
-def _parse_yaml(data: bytes, json_fault: str, repeated: list[tuple[str, ...]] | None) -> Json:
+def _parse_yaml(data: bytes, json_fault: str) -> Json:
     try:
-        reader = _YamlReader(data.decode())
-        found = reader.read()
+        return _YamlReader(data.decode()).read()
     except UnicodeDecodeError as error:
         raise DocumentError("the document is not UTF-8; convert it") from error
     except (yaml.YAMLError, RecursionError) as error:
         line = " ".join(str(error).split())[:200] or "it is nested too deeply"
         raise DocumentError(json_fault or f"it is not YAML: {line}; correct it") from error
-    if repeated is not None:
-        repeated += reader.repeated
-    return found
 
 
 class _YamlReader:
@@ -231,8 +180,6 @@ class _YamlReader:
         self._events = read(text, Loader=loader)
         self._anchors: dict[str, tuple[Json, int]] = {}
         self._count = 0
-        self._steps = [""] * LEVELS
-        self.repeated: list[tuple[str, ...]] = []
 
     def read(self) -> Json:
         """Return the first document of the stream."""
@@ -247,7 +194,11 @@ class _YamlReader:
         if depth > MAX_DEPTH:
             raise DocumentError(f"the document is nested more than {MAX_DEPTH} levels deep; simplify it")
         if isinstance(event, yaml.AliasEvent):
-            return self._alias(str(event.anchor))
+            if event.anchor not in self._anchors:
+                raise DocumentError(f"the alias {event.anchor!r} refers to nothing before it; correct the document")
+            value, count = self._anchors[event.anchor]
+            self._add(count)
+            return value
         value: Json
         if isinstance(event, yaml.ScalarEvent):
             value = _scalar(event)
@@ -268,10 +219,6 @@ class _YamlReader:
         while not isinstance(each := next(self._events), yaml.MappingEndEvent):
             is_merge = isinstance(each, yaml.ScalarEvent) and each.value == "<<"
             name = each.value if isinstance(each, yaml.ScalarEvent) else str(self._value(each, depth + 1))
-            if depth < LEVELS:
-                self._steps[depth] = str(name)
-                if name in found:
-                    self.repeated.append(tuple(self._steps[: depth + 1]))
             value = self._value(next(self._events), depth + 1)
             if is_merge:
                 merged += value if isinstance(value, list) else [value]
@@ -280,13 +227,6 @@ class _YamlReader:
         for each in merged:
             found = {**each, **found} if isinstance(each, dict) else found
         return found
-
-    def _alias(self, anchor: str) -> Json:
-        if anchor not in self._anchors:
-            raise DocumentError(f"the alias {anchor!r} refers to nothing before it; correct the document")
-        value, count = self._anchors[anchor]
-        self._add(count)
-        return value
 
     def _add(self, count: int) -> None:
         self._count += count

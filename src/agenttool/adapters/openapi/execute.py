@@ -3,11 +3,11 @@
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from agenttool.adapters.openapi.declare import OperationTool
-from agenttool.adapters.openapi.document import DocumentError
+from agenttool.adapters.openapi.document import DocumentError, object_of
 from agenttool.adapters.openapi.http import (
     HttpRequest,
     HttpResponse,
@@ -17,22 +17,15 @@ from agenttool.adapters.openapi.http import (
 )
 from agenttool.adapters.openapi.importer import ResponseCheckers
 from agenttool.adapters.openapi.operations import IDEMPOTENT_METHODS, is_json
-from agenttool.adapters.openapi.pages import FetchedPages
 from agenttool.adapters.openapi.requests import ArgumentError, arguments_of, build_request
 from agenttool.adapters.openapi.security import RequestCredentials, TokenCache
 from agenttool.adapters.openapi.settings import OpenApiService
-from agenttool.adapters.openapi.translate import (
-    failure_of,
-    output_of,
-    read_value,
-)
+from agenttool.adapters.openapi.translate import FetchedPages, failure_of, output_of
 from agenttool.adapters.polled_work import PolledWork
 from agenttool.errors import RecordError, ToolFailure
 from agenttool.ports.executor import Job, call_failure
-from agenttool.records import AbortReason, ErrorClass, JsonObject, OpenApiMapping
+from agenttool.records import AbortReason, ErrorClass
 from agenttool.records import replace as replace_record
-
-Build = Callable[[], Awaitable[HttpRequest]]
 
 log = logging.getLogger("agenttool.openapi")
 
@@ -89,143 +82,139 @@ class OperationExecutor:
         Raises:
             ToolFailure: an argument cannot be sent, there was no response, or it is an error.
         """
-        values = {name: secret.value for name, secret in job.credentials.items()}
-        arguments, pages = arguments_of(self.tool, job.call_input)
-        known = None if self.work is None else await self.work.get(job.invocation_id)
+        return await _OperationCall(self.state, self.tool, self.work, job).run()
 
-        async def build() -> HttpRequest:
-            return await self._build(job, arguments, values)
 
-        request = await build()
-        request = request if known is None else _status_request(request, known)
-        response, request = await self._send_authorized(job, request, build, has_begun=known is not None)
-        response, request = await self._poll(job, response, request, build, known)
+class _OperationCall:
+    """One call.
+
+    Attributes:
+        sent: its last request, which may be for a page or for the state of accepted work.
+        has_begun: whether the service answered a request of the call, or of an earlier process.
+    """
+
+    def __init__(self, state: ServiceState, tool: OperationTool, work: PolledWork | None, job: Job) -> None:
+        self.state, self.tool, self.work, self.job = state, tool, work, job
+        self.service = state.service
+        self.values = {name: secret.value for name, secret in job.credentials.items()}
+        self.arguments, self.pages = arguments_of(tool, job.call_input)
+        self.has_begun = False
+
+    async def run(self) -> object:
+        """Return the output of the call."""
+        status_url = None if self.work is None else await self.work.get(self.job.invocation_id)
+        self.sent, self.has_begun = await self._build(), status_url is not None
+        request = self.sent if status_url is None else _status_request(self.sent, status_url)
+        response = await self._send(request)
+        if response.status == _ACCEPTED or status_url is not None:
+            async with self.job.outside(is_last=True):  # the service schedules the work that it accepted
+                response = await self._poll(response, status_url)
         if not response.is_success:
-            raise self._error_response(response, request)
-        if pages > 1 and is_json(response.content_type):
-            return await self._fetch_pages(job, response, pages, request, build)
-        return output_of(response, self._mapping, *self._violation(response), secrets=request.secrets)
+            raise self._error_response(response)
+        notes = self._violation(response)
+        if self.pages > 1 and is_json(response.content_type):
+            response, notes = await self._fetch_pages(response, notes)
+        mapping = self.tool.mapping(each.name for each in self.tool.uses)
+        return output_of(response, mapping, *notes, secrets=self.sent.secrets)
 
-    @property
-    def _mapping(self) -> OpenApiMapping:
-        return self.tool.mapping(each.scheme for each in self.tool.uses)
-
-    async def _send_authorized(
-        self, job: Job, request: HttpRequest, build: Build, *, has_begun: bool
-    ) -> tuple[HttpResponse, HttpRequest]:
-        """Send a request; once more with a new token if the service does not accept a fetched one.
-
-        Args:
-            job: the call.
-            request: the request, which may be for a page or for the state of accepted work.
-            build: returns the first request of the call with a token that is valid now.
-            has_begun: whether the service answered an earlier request of the call.
-        """
-        response = await self._send(job, request, has_begun=has_begun)
-        if response.status != _UNAUTHORIZED or all(use.client is None for use in self.tool.uses):
-            return response, request
-        self.state.tokens.forget(request.secrets)
-        try:
-            fresh = await build()
-        except ToolFailure:
-            if has_begun:  # its message would deny the request that was sent
-                return response, request
-            raise
-        headers = {name: fresh.headers.get(name, each) for name, each in request.headers.items()}
-        request = replace(request, headers=headers, secrets=tuple(dict.fromkeys((*request.secrets, *fresh.secrets))))
-        return await self._send(job, request, has_begun=has_begun), request
-
-    async def _build(self, job: Job, arguments: JsonObject, values: Mapping[str, str]) -> HttpRequest:
+    async def _build(self) -> HttpRequest:
+        """Return the first request of the call, with tokens that are valid now."""
         credentials = RequestCredentials()
+        error_class, code = ErrorClass.CREDENTIAL_MISSING, "token"
         try:
             for use in self.tool.uses:
-                credentials.add(use, await self.state.tokens.get(use, values))
-        except (DocumentError, RequestFailed) as error:
-            message = f"nothing was sent: no access token could be fetched: {error}"
-            raise call_failure(ErrorClass.CREDENTIAL_MISSING, message, code="token") from error
-        try:
-            request = build_request(self.state.service, self.tool, arguments, credentials, values)
-        except ArgumentError as error:
-            raise call_failure(ErrorClass.INVALID_ARGUMENTS, f"nothing was sent: {error}", code="argument") from error
-        except DocumentError as error:
-            raise call_failure(
-                ErrorClass.CREDENTIAL_MISSING, f"nothing was sent: {error}", code="credential"
-            ) from error
-        header = self.state.service.idempotency_header
+                credentials.add(use, await self.state.tokens.get(use, self.values, self.job.outside))
+            code = "credential"
+            request = build_request(self.service, self.tool, self.arguments, credentials, self.values)
+        except (DocumentError, RequestFailed, ArgumentError) as error:
+            if isinstance(error, ArgumentError):
+                error_class, code = ErrorClass.INVALID_ARGUMENTS, "argument"
+            reason = "no access token could be fetched: " if code == "token" else ""
+            raise call_failure(error_class, f"nothing was sent: {reason}{error}", code=code) from error
+        header = self.service.idempotency_header
         if header is None:
             return request
         others = {name: text for name, text in request.headers.items() if name.lower() != header.lower()}
-        return replace(request, headers={**others, header: str(job.invocation_id)})
+        return replace(request, headers={**others, header: str(self.job.invocation_id)})
+
+    async def _send(self, request: HttpRequest) -> HttpResponse:
+        """Send a request; once more with a new token if the service does not accept a fetched one."""
+        self.sent = request
+        response = await self._attempt(request)
+        if response.status == _UNAUTHORIZED and not all(isinstance(use.value, str) for use in self.tool.uses):
+            self.state.tokens.forget(request.secrets)
+            try:
+                fresh = await self._build()
+            except ToolFailure:
+                if not self.has_begun:
+                    raise
+                return response  # the failure would deny the request that was sent
+            headers = {name: fresh.headers.get(name, each) for name, each in request.headers.items()}
+            secrets = tuple(dict.fromkeys((*request.secrets, *fresh.secrets)))
+            self.sent = replace(request, headers=headers, secrets=secrets)
+            response = await self._attempt(self.sent)
+        self.has_begun = True
+        return response
 
     def _may_repeat(self, method: str) -> bool:
         """Return whether a request may be sent twice: as the owner states, or by its method or its key."""
         stated = self.tool.facts.idempotent
         if stated is not None and method == self.tool.operation.method:
             return stated
-        return method in IDEMPOTENT_METHODS or self.state.service.idempotency_header is not None
+        return method in IDEMPOTENT_METHODS or self.service.idempotency_header is not None
 
-    async def _send(self, job: Job, request: HttpRequest, *, has_begun: bool) -> HttpResponse:
+    async def _attempt(self, request: HttpRequest) -> HttpResponse:
         """Send a request, again if it may be repeated and that may help."""
-        service = self.state.service
         may_repeat = self._may_repeat(request.method)
         attempt = 0
         while True:
             attempt += 1
-            await self._await_rate_limit(job, is_sent=has_begun or attempt > 1)
+            await self._await_rate_limit(is_sent=self.has_begun or attempt > 1)
             try:
-                response = await self.state.client.send(request, service.max_response_bytes)
+                response = await self.state.client.send(request, self.service.max_response_bytes)
             except RequestFailed as error:
                 is_repeated = (may_repeat or not error.is_sent) and error.code in _REPEATED_FAULTS
-                if not is_repeated or attempt >= service.attempts or not await self._pause(job, attempt, None):
-                    raise self._no_response(error, attempt, is_sent=error.is_sent or has_begun) from error
+                if not is_repeated or not await self._pause(attempt, 0):
+                    raise self._no_response(error, attempt) from error
                 continue
-            if response.status in _BUSY and response.retry_after_s:
-                self.state.blocked_until_ns = self.state.now_ns() + round(response.retry_after_s * 1e9)
-            is_repeated = may_repeat and response.status in _REPEATED and attempt < service.attempts
-            if not is_repeated or not await self._pause(job, attempt, response.retry_after_s):
+            wait_s = response.retry_after_s or 0
+            if response.status in _BUSY and wait_s:
+                self.state.blocked_until_ns = self.state.now_ns() + round(wait_s * 1e9)
+            is_repeated = may_repeat and response.status in _REPEATED
+            if not is_repeated or not await self._pause(attempt, wait_s):
                 return response
 
-    async def _await_rate_limit(self, job: Job, *, is_sent: bool) -> None:
+    async def _await_rate_limit(self, *, is_sent: bool) -> None:
         """Wait until the service accepts requests again; fail if the call would end first."""
         wait_s = (self.state.blocked_until_ns - self.state.now_ns()) / 1e9
-        if wait_s <= 0:
-            return
-        if not self._has_time(job, wait_s):
-            message = f"{self.state.service.name!r} asked for no requests for {wait_s:.0f} s; call again then"
+        if wait_s > 0 and not await self._wait(wait_s, f"waits {wait_s:.1f} s, as the service asked"):
+            message = f"{self.service.name!r} asked for no requests for {wait_s:.0f} s; call again then"
             message = message if is_sent else f"nothing was sent: {message}"
             is_safe = not is_sent or self._may_repeat(self.tool.operation.method)
             raise call_failure(
                 ErrorClass.RATE_LIMITED, message, code="rate_limited", is_safe=is_safe, retry_after=wait_s
             )
-        job.report(f"waits {wait_s:.1f} s, as the service asked")
-        await asyncio.sleep(wait_s)
 
-    async def _pause(self, job: Job, attempt: int, retry_after_s: float | None) -> bool:
-        """Wait before another attempt; return False at once if the call would end first."""
-        backoff = min(FIRST_DELAY_S * 2 ** (attempt - 1), MAX_DELAY_S)
-        delay_s = max(random.uniform(backoff / 2, backoff), retry_after_s or 0.0)  # noqa: S311 -- not a secret
-        if not self._has_time(job, delay_s):
+    async def _pause(self, attempt: int, retry_after_s: float) -> bool:
+        """Wait before another attempt; return False at once if there is none, or the call would end first."""
+        if attempt >= self.service.attempts:
             return False
-        job.report(f"attempt {attempt} failed; tries again in {delay_s:.1f} s")
-        await asyncio.sleep(delay_s)
+        backoff = min(FIRST_DELAY_S * 2 ** (attempt - 1), MAX_DELAY_S)
+        delay_s = max(random.uniform(backoff / 2, backoff), retry_after_s)  # noqa: S311 -- not a secret
+        return await self._wait(delay_s, f"attempt {attempt} failed; tries again in {delay_s:.1f} s")
+
+    async def _wait(self, wait_s: float, reason: str) -> bool:
+        """Wait, and report why; return False at once if the call would end first."""
+        limit = self.job.deadline_ns
+        if limit is not None and self.state.now_ns() + wait_s * 1e9 >= limit:
+            return False
+        self.job.report(reason)
+        async with self.job.outside():
+            await asyncio.sleep(wait_s)
         return True
 
-    def _has_time(self, job: Job, wait_s: float) -> bool:
-        limit = job.deadline_ns
-        return limit is None or self.state.now_ns() + wait_s * 1e9 < limit
-
-    async def _poll(
-        self, job: Job, response: HttpResponse, sent: HttpRequest, build: Build, status_url: str | None
-    ) -> tuple[HttpResponse, HttpRequest]:
-        """Poll work that the service accepted until it ends.
-
-        Args:
-            job: the call.
-            response: the response to `sent`.
-            sent: the last request.
-            build: see `_send_authorized`.
-            status_url: the URL that an earlier process polled; None if this call starts the work.
-        """
+    async def _poll(self, response: HttpResponse, status_url: str | None) -> HttpResponse:
+        """Poll work that the service accepted until it ends; `status_url` is the URL that an earlier process polled."""
         is_stored = status_url is not None
         is_left, delay_s = False, FIRST_DELAY_S
         try:
@@ -233,97 +222,77 @@ class OperationExecutor:
                 status_url is not None and response.is_success and _is_running(response)
             ):
                 target = next((each for name in _POLLED if (each := response.headers.get(name))), None)
-                status_url = status_url if target is None else resolve_in_origin(sent.url, target)
+                status_url = status_url if target is None else resolve_in_origin(self.sent.url, target)
                 if status_url is None:
                     break
                 if self.work is not None:
-                    await self.work.store(job.invocation_id, status_url)
+                    await self.work.store(self.job.invocation_id, status_url)
                     is_stored = True
-                job.report("the service works on it")
+                self.job.report("the service works on it")
                 await asyncio.sleep(response.retry_after_s or delay_s)
                 delay_s = min(delay_s * 2, MAX_DELAY_S)
-                response, sent = await self._send_authorized(
-                    job, _status_request(sent, status_url), build, has_begun=True
-                )
+                response = await self._send(_status_request(self.sent, status_url))
         except asyncio.CancelledError:
-            is_left = job.cancel.reason is AbortReason.RUNTIME_SHUTDOWN
+            is_left = self.job.cancel.reason is AbortReason.RUNTIME_SHUTDOWN
             raise
         finally:
             if self.work is not None and is_stored and not is_left:
-                await self.work.store(job.invocation_id, None)
-        return response, sent
+                await self.work.store(self.job.invocation_id, None)
+        return response
 
-    async def _fetch_pages(
-        self, job: Job, response: HttpResponse, pages: int, sent: HttpRequest, build: Build
-    ) -> object:
-        """Return the joined pages of a list, with a note if there may be more."""
-        service = self.state.service
-        fetched = FetchedPages(
-            self.tool.operation.parameters, min(pages, service.max_pages), service.max_response_bytes
-        )
-        violation: list[str] = []
-        while True:
-            violation = violation or self._violation(response)
-            following = fetched.add(response, sent.url)
-            if following is None:
-                break
-            job.report(f"page {len(fetched.pages) + 1}")
+    async def _fetch_pages(self, response: HttpResponse, notes: list[str]) -> tuple[HttpResponse, list[str]]:
+        """Return a response with the items of several pages, and the notes with the reason why there may be more."""
+        fetched = FetchedPages(self.service, self.pages, response)
+        while (following := fetched.add(response, self.sent.url)) is not None:
+            number = len(fetched.pages) + 1
+            self.job.report(f"page {number}")
             try:
-                response, sent = await self._send_authorized(job, sent.with_url(following), build, has_begun=True)
-                failure = None if response.is_success else self._error_response(response, sent)
-            except ToolFailure as error:
-                failure = error
-            if failure is not None:
-                number = len(fetched.pages) + 1
+                response = await self._send(self.sent.with_url(following))
+                if not response.is_success:
+                    raise self._error_response(response)
+            except ToolFailure as failure:
                 fetched.notes.append(f"page {number} is missing, so there may be more: {failure.error.message}")
                 break
-        return output_of(fetched.joined(), self._mapping, *violation, *fetched.notes, secrets=sent.secrets)
+            notes = notes or self._violation(response)
+        return fetched.joined(), [*notes, *fetched.notes]
 
     def _violation(self, response: HttpResponse) -> list[str]:
         """Return how a response violates the document; nothing if it fits or the document has no schema for it."""
-        if not is_json(response.content_type):
-            return self._unlisted_type(response)
-        checker = self.state.responses.checker_of(self.tool, response.status, response.content_type)
+        kind, responses = response.content_type, self.state.responses
+        if not is_json(kind):  # it may be the HTML page of a login or of a proxy
+            listed = responses.content_of(self.tool, response.status)
+            if not response.body or not kind or not listed or not all(map(is_json, listed)):
+                return []
+            return [f"the response is {kind}, but the service's own document lists {', '.join(listed)}"]
+        checker = responses.checker_of(self.tool, response.status, kind)
         try:
-            value = read_value(response) if checker is not None else None
+            if checker is None or checker.accepts_parsed(response.value):
+                return []
         except RecordError:
             return []
-        if checker is None or checker.accepts(value):
-            return []
-        first = checker.misfits(value)[0]
+        first = checker.misfits(response.value)[0]
         note = (
             f"the response does not fit the schema of the service's own document at {first.pointer or '/'}: "
             f"expected {first.expected}"
         )
         if self.tool.name not in self.state.violations:
             self.state.violations.add(self.tool.name)
-            log.warning("%s of %r: %s", self.tool.name, self.state.service.name, note)
+            log.warning("%s of %r: %s", self.tool.name, self.service.name, note)
         return [note]
 
-    def _unlisted_type(self, response: HttpResponse) -> list[str]:
-        """Return a note about a response that should be JSON, such as the HTML page of a login or of a proxy."""
-        try:
-            listed = self.state.responses.content_of(self.tool, response.status)
-        except DocumentError:
-            return []
-        if not response.body or not response.content_type or not listed or not all(map(is_json, listed)):
-            return []
-        return [f"the response is {response.content_type}, but the service's own document lists {', '.join(listed)}"]
-
-    def _error_response(self, response: HttpResponse, sent: HttpRequest) -> ToolFailure:
-        method = self.tool.operation.method
-        is_rejected = response.status in _REJECTED and sent.method == method and not response.note
+    def _error_response(self, response: HttpResponse) -> ToolFailure:
+        method, name = self.tool.operation.method, self.service.name
+        is_rejected = response.status in _REJECTED and self.sent.method == method and not response.note
         is_safe = is_rejected or method in IDEMPOTENT_METHODS
-        name = self.state.service.name
-        failure = failure_of(response, service=name, is_safe=is_safe, secrets=sent.secrets)
+        failure = failure_of(response, service=name, is_safe=is_safe, secrets=self.sent.secrets)
         if response.status != _UNAUTHORIZED or not self.tool.missing:
             return failure
         schemes = ", ".join(self.tool.missing)
         message = f"{failure.error.message}; the settings of {name!r} have no security for {schemes}"
         return ToolFailure(replace_record(failure.error, message=message))
 
-    def _no_response(self, error: RequestFailed, attempts: int, *, is_sent: bool) -> ToolFailure:
-        name = self.state.service.name
+    def _no_response(self, error: RequestFailed, attempts: int) -> ToolFailure:
+        name, is_sent = self.service.name, error.is_sent or self.has_begun
         count = "" if attempts == 1 else f" after {attempts} attempts"
         if not is_sent:
             message = f"nothing was sent to {name!r}{count}: {error}"
@@ -347,8 +316,7 @@ def _status_request(request: HttpRequest, status_url: str) -> HttpRequest:
 def _is_running(response: HttpResponse) -> bool:
     """Return whether the body of a polled response says that the work continues."""
     try:
-        value = read_value(response) if is_json(response.content_type) else None
+        status = object_of(response.value).get("status") if is_json(response.content_type) else None
     except RecordError:
         return False
-    status = value.get("status") if isinstance(value, dict) else None
     return isinstance(status, str) and status.replace(" ", "").lower() in _RUNNING

@@ -1,50 +1,40 @@
-"""The import of a document: its tools, its skipped parts, and its difference from the last one."""
+"""The import of a document: its tools, its skipped parts, and its difference from the last one.
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+The digest of an operation depends on the document only. Other settings, or another version of this package, do not
+change it.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import cache
+from typing import NamedTuple, cast
 
 from agenttool.adapters.openapi import swagger2
 from agenttool.adapters.openapi.declare import OperationTool, ToolMaker, facts_of, matches, tool_names
-from agenttool.adapters.openapi.definition import definition_of, digests_of
 from agenttool.adapters.openapi.document import DocumentError, References, UnreadableDocument, object_of, parse
-from agenttool.adapters.openapi.operations import ApiOperation, OperationReader, media_type
-from agenttool.adapters.openapi.overlay import apply_overlay
+from agenttool.adapters.openapi.operations import ApiOperation, ApiParameter, OperationReader, RequestBody, media_type
 from agenttool.adapters.openapi.schemas import SchemaConverter
 from agenttool.adapters.openapi.security import SecuritySchemes
 from agenttool.adapters.openapi.settings import OpenApiService
-from agenttool.adapters.openapi.shapes import PART_IGNORED, SkippedPart, escape
+from agenttool.adapters.openapi.shapes import PART_IGNORED, SkippedPart
+from agenttool.codec import parse_value, sorted_json
 from agenttool.errors import RecordError
 from agenttool.ports.tool import without_garbage_collection
-from agenttool.records import JsonObject
+from agenttool.records import Json, JsonObject
 from agenttool.schema.compile import Checker
 
+DECISIVE = ("digest",)
+SHOWN = ("request", "servers", "title", "description", "tags", "inputSchema", "security", "digest")
+"""The members of a definition; a review shows those that differ."""
+
+_REFERENCE = re.compile(rb""""\$ref":("[^"\\]*(?:\\.[^"\\]*)*")""")
+_NONE = frozenset[str]()
 _MAX_RESPONSE_SCHEMA = 200_000
-_TWICE = "it is written twice, and the last one is used; rename or remove one"
+_SHOWN = 3
 _VERSIONS = ("3.0", "3.1", "3.2")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
-    """The operations, as `METHOD /path`, that were added, removed or changed since the last import."""
-
-    added: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
-    changed: tuple[str, ...] = ()
-
-    def __bool__(self) -> bool:
-        """Whether there is a difference."""
-        return bool(self.added or self.removed or self.changed)
-
-    def __str__(self) -> str:
-        """Return the counts and the first names."""
-        groups = (("added", self.added), ("removed", self.removed), ("changed", self.changed))
-        return "; ".join(f"{len(found)} {word} ({_first_names(found)})" for word, found in groups if found)
-
-
-def _first_names(names: Collection[str]) -> str:
-    shown = list(names)[:3]
-    return ", ".join(shown) + (", …" if len(names) > len(shown) else "")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -104,8 +94,8 @@ class ResponseCheckers:
         """
         responses = tool.operation.responses
         names = (str(status), f"{status // 100}XX", "default")
-        found = next((responses[each] for each in names if each in responses), None)
-        content = object_of(self._references.resolve(found or {}, tool.operation.pointer).get("content"))
+        found = next((responses[each].native for each in names if each in responses), dict[str, Json]())
+        content = object_of(self._references.resolve(found, tool.operation.pointer).get("content"))
         return {media_type(each): object_of(media) for each, media in content.items()}
 
     def _compile(self, tool: OperationTool, status: int, content_type: str) -> Checker | None:
@@ -114,9 +104,7 @@ class ResponseCheckers:
         media = next((kinds[each] for each in patterns if each in kinds), None)
         if media is None or "schema" not in media:
             return None
-        schema, names = self._schemas.convert(media["schema"], tool.operation.pointer)
-        if not isinstance(schema, dict):
-            return None
+        schema, _, names = self._schemas.convert(media["schema"], tool.operation.pointer)
         return Checker({**schema, "$defs": self._schemas.definitions(names, limit=_MAX_RESPONSE_SCHEMA)})
 
 
@@ -126,20 +114,16 @@ def import_document(
     place: str,
     *,
     external: Mapping[str, JsonObject | UnreadableDocument] | None = None,
-    overlays: Sequence[bytes] = (),
 ) -> ImportedDocument:
     """Return the tools of a document; an invalid operation is skipped and reported.
 
     Raises:
         DocumentError: the document itself cannot be read.
     """
-    repeated, unused = list[tuple[str, ...]](), list[str]()
+    skipped: list[SkippedPart] = []
     with without_garbage_collection():
-        root = parse(data, is_lazy=not overlays, repeated=repeated)
-        for each in overlays:
-            root = apply_overlay(root, parse(each), unused)
+        root = parse(data, is_lazy=True)
         version = str(root.get("openapi") or root.get("swagger") or "")
-        skipped = [SkippedPart("".join(f"/{escape(step)}" for step in each), _TWICE, PART_IGNORED) for each in repeated]
         if root.get("swagger") is not None:
             root = swagger2.convert(root, place, external or {}, skipped.append)
         elif not version.startswith(_VERSIONS):
@@ -151,7 +135,7 @@ def import_document(
         reader = OperationReader(references)
         operations = reader.read()
         schemas, security = SchemaConverter(references), SecuritySchemes(service, references)
-        maker = ToolMaker(service, place, schemas, security)
+        maker = ToolMaker(service, place, schemas, security, reader.servers)
         found: dict[str, OperationTool] = {}
         excluded = 0
         named = list(zip(operations, tool_names(operations), strict=True))
@@ -177,7 +161,7 @@ def import_document(
                 *dict.fromkeys((*skipped, *reader.skipped, *security.skipped, *_undescribed(operations, security)))
             ],
             findings=[*dict.fromkeys(schemas.findings)],
-            advice=(*unused, *_unused(service, named, security)),
+            advice=tuple(_unused(service, named, security)),
             security=security,
             responses=ResponseCheckers(references),
             operations=operations,
@@ -187,7 +171,7 @@ def import_document(
 
 def _undescribed(operations: Sequence[ApiOperation], security: SecuritySchemes) -> Iterator[SkippedPart]:
     """Yield each security scheme that operations name and the document lacks, at the first such operation."""
-    known = {*security.names, *(each.pointer.rpartition("/")[2] for each in security.skipped)}
+    known = {*security.schemes, *(each.pointer.rpartition("/")[2] for each in security.skipped)}
     for operation in operations:
         for name in operation.schemes:
             if name not in known:
@@ -214,24 +198,129 @@ def _unused(
     for member, patterns in groups:
         for pattern in patterns:
             new_name = service.tools[pattern].name if member == "tools" else None
-            if not any(matches(pattern, each, name) for each, name in named) and not _is_new_name(service, pattern):
+            count = sum(matches(pattern, each, name) for each, name in named)
+            if not count and not any(each.name and fnmatchcase(each.name, pattern) for each in service.tools.values()):
                 yield f"the pattern {pattern!r} of {member} matches no operation; correct it"
-            elif new_name is not None and sum(matches(pattern, each, name) for each, name in named) > 1:
+            elif new_name is not None and count > 1:
                 yield f"the pattern {pattern!r} gives several operations the name {new_name!r}; write one for each"
     for name in service.security:
-        if name not in security.names:
-            known = f"the document has {', '.join(security.names)}" if security.names else "it has none"
+        if name not in security.schemes:
+            known = f"the document has {', '.join(security.schemes)}" if security.schemes else "it has none"
             yield f"the security scheme {name!r} is not described in the document; {known}"
 
 
-def _is_new_name(service: OpenApiService, pattern: str) -> bool:
-    return any(each.name is not None and fnmatchcase(each.name, pattern) for each in service.tools.values())
-
-
-def difference(before: Mapping[str, str], after: Mapping[str, str]) -> Difference:
-    """Return how two sets of operations differ, by their digests."""
-    return Difference(
-        added=tuple(each for each in after if each not in before),
-        removed=tuple(each for each in before if each not in after),
-        changed=tuple(each for each, digest in after.items() if before.get(each, digest) != digest),
+def describe_changes(before: Mapping[str, str], after: Mapping[str, str]) -> str:
+    """Return how many operations were added, removed or changed, with the first names; compares their digests."""
+    found = {
+        "added": [each for each in after if each not in before],
+        "removed": [each for each in before if each not in after],
+        "changed": [each for each, digest in after.items() if before.get(each, digest) != digest],
+    }
+    return "; ".join(
+        f"{len(names)} {word} ({', '.join(names[:_SHOWN])}{', …' if len(names) > _SHOWN else ''})"
+        for word, names in found.items()
+        if names
     )
+
+
+def definition_of(tool: OperationTool, digest: str, security: SecuritySchemes) -> JsonObject:
+    """Return the definition of a tool."""
+    operation = tool.operation
+    return {
+        "request": operation.key,
+        "servers": [each.get("url") for each in operation.servers],
+        "title": operation.summary or None,
+        "description": tool.description,
+        "tags": [*operation.tags],
+        "inputSchema": tool.input.schema,
+        "security": {name: security.scheme(name).sent_as("…") for name in operation.schemes},
+        "digest": digest,
+    }
+
+
+class _Digest(NamedTuple):
+    """The digest of a part of a document, and the references in it."""
+
+    text: str
+    references: frozenset[str]
+
+
+def digests_of(operations: Iterable[ApiOperation], references: References, security: SecuritySchemes) -> dict[str, str]:
+    """Return a digest of each operation, by method and path: of all that decides about a request.
+
+    A part that several operations share, or refer to, is encoded once.
+    """
+    parameter, closure = cache(_parameter), _closures_of(references)
+
+    @cache
+    def request(parameters: tuple[ApiParameter, ...], body: RequestBody | None) -> str:
+        """Return a digest of parameters and a body, with what they refer to."""
+        parts = [parameter(each) for each in parameters]
+        own: list[Json] = [each.text for each in parts]
+        if body is not None:
+            own += [body.content_type, body.schema, body.is_required, body.encoding, body.description]
+        found = _digest_of(own)
+        names = found.references.union(*[each.references for each in parts])
+        return found.text + closure(names) if names else found.text
+
+    def digest(operation: ApiOperation) -> str:
+        carriers = (security.scheme(name) for name in operation.schemes)
+        own: list[Json] = [
+            operation.key,
+            operation.summary,
+            operation.description,
+            operation.is_deprecated,
+            [*operation.servers],
+            cast("list[Json] | None", operation.security),
+            [[each.kind, each.where, each.member] for each in carriers],
+            [*operation.tags],
+            request(operation.parameters, operation.body),
+        ]
+        return _hash(sorted_json(own))
+
+    return {each.key: digest(each) for each in operations}
+
+
+def _closures_of(references: References) -> Callable[[frozenset[str]], str]:
+    """Return a function that digests all that some references lead to."""
+
+    @cache
+    def target(reference: str) -> _Digest:
+        try:
+            return _digest_of(references.target(reference))
+        except DocumentError:
+            return _digest_of(None)  # it was reported where it is used
+
+    @cache
+    def closure(names: frozenset[str]) -> str:
+        """Return the digests of all that some references lead to, and of all that is referred to from there."""
+        found: dict[str, Json] = {}
+        waiting = [*names]
+        while waiting:
+            name = waiting.pop()
+            if name not in found:
+                found[name], following = target(name)
+                waiting += following
+        return _digest_of(found).text
+
+    return closure
+
+
+def _parameter(each: ApiParameter) -> _Digest:
+    styles: list[Json] = [each.name, each.where, each.style, each.explode, each.is_required]
+    return _digest_of([*styles, each.allows_reserved, each.schema, each.description, each.content_type])
+
+
+def _digest_of(value: Json) -> _Digest:
+    text = sorted_json(value)
+    # Quotation marks within texts are escaped, so that only members look like this.
+    names = frozenset(map(_text, _REFERENCE.findall(text))) if b'"$ref":"' in text else _NONE
+    return _Digest(_hash(text), names)
+
+
+def _text(data: bytes) -> str:
+    return str(parse_value(data)) if b"\\" in data else data[1:-1].decode()
+
+
+def _hash(text: bytes) -> str:
+    return hashlib.blake2b(text, digest_size=16).hexdigest()

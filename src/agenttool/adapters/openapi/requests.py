@@ -9,13 +9,20 @@ import binascii
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 from agenttool.adapters.openapi.declare import PAGES, OperationTool
 from agenttool.adapters.openapi.document import DocumentError, object_of
 from agenttool.adapters.openapi.http import HttpRequest
-from agenttool.adapters.openapi.operations import FORM, MULTIPART, ApiParameter, RequestBody, is_json, media_type
+from agenttool.adapters.openapi.operations import (
+    FORM,
+    MULTIPART,
+    ApiParameter,
+    ApiResponse,
+    RequestBody,
+    is_json,
+    media_type,
+)
 from agenttool.adapters.openapi.security import RequestCredentials
 from agenttool.adapters.openapi.settings import OpenApiService
 from agenttool.adapters.source_settings import fill_credentials
@@ -25,7 +32,9 @@ from agenttool.records import Json, JsonObject
 _RESERVED = ":/?@!$'()*,;="
 """The reserved characters that a value may have: `#` and `&` would end it, and `+` would be read as a space."""
 
-_SEPARATOR = re.compile(r"[/\\]")
+_DOTS = re.compile(r"(?:^|[/\\])\.+(?:;[^/\\]*)?(?:[/\\]|\Z)")
+"""A path segment `.` or `..`; some servers decode a value before they resolve it."""
+
 _DELIMITERS = {"spaceDelimited": " ", "pipeDelimited": "|", "tabDelimited": "\t"}
 _JSON = "application/json"
 _OCTETS = "application/octet-stream"
@@ -34,23 +43,6 @@ _JSON_LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl"
 
 class ArgumentError(ValueError):
     """An argument that no request can carry; the message says why, and what to do."""
-
-
-class Style(NamedTuple):
-    """How a value becomes text."""
-
-    style: str
-    explode: bool
-    allows_reserved: bool = False
-
-    def encode(self, text: str) -> str:
-        """Return a text as part of a URL; with `allows_reserved` most reserved characters stay."""
-        return quote(text, safe=_RESERVED if self.allows_reserved else "")
-
-
-def style_of(parameter: ApiParameter) -> Style:
-    """Return the style of a parameter."""
-    return Style(parameter.style, parameter.explode, parameter.allows_reserved)
 
 
 def text_of(value: Json) -> str:
@@ -62,100 +54,82 @@ def text_of(value: Json) -> str:
     return "" if value is None else write_own(value).decode()
 
 
+def _items(value: Json, parameter: ApiParameter, *, is_quoted: bool = True) -> list[str]:
+    """Return the texts of a value: of the items of a list, or of the names and values of an object."""
+    safe = _RESERVED if parameter.allows_reserved else ""
+
+    def text(each: Json) -> str:
+        return quote(text_of(each), safe=safe) if is_quoted else text_of(each)
+
+    if not isinstance(value, dict):
+        return [text(each) for each in (value if isinstance(value, list) else [value])]
+    pairs = [(quote(name, safe="") if is_quoted else name, text(each)) for name, each in value.items()]
+    return (
+        [f"{name}={each}" for name, each in pairs] if parameter.explode else [part for pair in pairs for part in pair]
+    )
+
+
 def path_text(parameter: ApiParameter, value: Json) -> str:
     """Return the text of a path parameter.
 
     Raises:
         ArgumentError: the text would change the path.
     """
-    style = style_of(parameter)
-    name = parameter.name
+    name, items = parameter.name, _items(value, parameter)
     if parameter.content_type is not None:
         found = quote(_content(value, parameter.content_type), safe="")
-    elif style.style == "label":
-        found = "." + ("." if style.explode else ",").join(_items(value, style, encode_pairs=style.explode))
-    elif style.style == "matrix":
-        found = _matrix(name, value, style)
+    elif parameter.style == "label":
+        found = "." + ("." if parameter.explode else ",").join(items)
+    elif parameter.style == "matrix" and parameter.explode and isinstance(value, dict | list):
+        found = "".join(f";{each}" if isinstance(value, dict) else f";{name}={each}" for each in items)
+    elif parameter.style == "matrix":
+        text = ",".join(items)
+        found = f";{name}={text}" if text else f";{name}"
     else:
-        found = ",".join(_items(value, style, encode_pairs=style.explode))
-    if not found or any(map(_is_dots, _SEPARATOR.split(unquote(found)))):
+        found = ",".join(items)
+    if not found or _DOTS.search(unquote(found)):
         raise ArgumentError(f"{name} must not be empty, '.' or '..', got {value!r}; it is a part of the path")
     if parameter.allows_reserved and any(each in text_of(value) for each in "/?#"):
         raise ArgumentError(f"{name} must have no '/', '?' or '#', got {value!r}; it is a part of the path")
     return found
 
 
-def _is_dots(step: str) -> bool:
-    """Return whether a path segment is `.` or `..`; some servers decode a value before they resolve it."""
-    name = step.partition(";")[0]
-    return bool(name) and not name.strip(".")
-
-
-def _items(value: Json, style: Style, *, encode_pairs: bool) -> list[str]:
-    """Return the encoded items of a value: of a list, or names and values of an object."""
-    if isinstance(value, list):
-        return [style.encode(text_of(each)) for each in value]
-    if isinstance(value, dict):
-        pairs = [(quote(name, safe=""), style.encode(text_of(each))) for name, each in value.items()]
-        if encode_pairs:
-            return [f"{name}={each}" for name, each in pairs]
-        return [part for pair in pairs for part in pair]
-    return [style.encode(text_of(value))]
-
-
-def _matrix(name: str, value: Json, style: Style) -> str:
-    items = _items(value, style, encode_pairs=style.explode)
-    if isinstance(value, dict) and style.explode:
-        return "".join(f";{each}" for each in items)
-    if isinstance(value, list) and style.explode:
-        return "".join(f";{name}={each}" for each in items)
-    text = ",".join(items)
-    return f";{name}={text}" if text else f";{name}"
-
-
-def query_pairs(name: str, value: Json, style: Style) -> list[str]:
+def query_pairs(parameter: ApiParameter, value: Json) -> list[str]:
     """Return the `name=value` parts of a query or a form; null and empty values have none."""
     if value is None or value in ([], {}):
         return []
-    label, encode = quote(name, safe=""), style.encode
-    if style.style == "deepObject" and isinstance(value, dict | list):
-        return list(_deep(label, value, style))
+    label = quote(parameter.name, safe="")
+    if parameter.style == "deepObject" and isinstance(value, dict | list):
+        return list(_deep(label, value, parameter))
     if isinstance(value, dict):
-        pairs = [(quote(key, safe=""), encode(text_of(each))) for key, each in value.items() if each is not None]
-        if style.explode:
-            return [f"{key}={each}" for key, each in pairs]
-        items = [part for pair in pairs for part in pair]
-    else:
-        items = [encode(text_of(each)) for each in (value if isinstance(value, list) else [value])]
-        if style.explode:
-            return [f"{label}={each}" for each in items]
-    delimiter = _DELIMITERS.get(style.style)
-    return [f"{label}={(',' if delimiter is None else quote(delimiter)).join(items)}"]
+        value = {name: each for name, each in value.items() if each is not None}
+    items = _items(value, parameter)
+    if parameter.explode:
+        return items if isinstance(value, dict) else [f"{label}={each}" for each in items]
+    return [f"{label}={quote(_DELIMITERS.get(parameter.style, ','), safe=',').join(items)}"]
 
 
-def _deep(label: str, value: Json, style: Style) -> Iterable[str]:
+def _deep(label: str, value: Json, parameter: ApiParameter) -> Iterable[str]:
     """Yield the leaves of a nested value, each below the names that lead to it."""
     if isinstance(value, dict):
         for key, each in value.items():
-            yield from _deep(f"{label}%5B{quote(key, safe='')}%5D", each, style)
+            yield from _deep(f"{label}%5B{quote(key, safe='')}%5D", each, parameter)
     elif isinstance(value, list):
         for number, each in enumerate(value):
             place = f"{label}%5B{number}%5D" if isinstance(each, dict | list) else label
-            yield from _deep(place, each, style)
+            yield from _deep(place, each, parameter)
     elif value is not None:
-        yield f"{label}={style.encode(text_of(value))}"
+        yield f"{label}={_items(value, parameter)[0]}"
 
 
 def query_of(parameter: ApiParameter, value: Json) -> list[str]:
-    """Return the parts of the query that a parameter adds."""
-    if parameter.content_type is not None:
-        if parameter.content_type == FORM and isinstance(value, dict):
-            return [
-                part for name, each in value.items() for part in query_pairs(name, each, Style("form", explode=True))
-            ]
-        text = quote(_content(value, parameter.content_type), safe="")
-        return [text] if parameter.where == "querystring" else [f"{quote(parameter.name, safe='')}={text}"]
-    return query_pairs(parameter.name, value, style_of(parameter))
+    """Return the parts of the query, or of the header `Cookie`, that a parameter adds."""
+    if parameter.content_type is None:
+        return query_pairs(parameter, value)
+    if parameter.content_type == FORM and isinstance(value, dict):
+        return [part for name, each in value.items() for part in query_pairs(_form_member(name), each)]
+    text = quote(_content(value, parameter.content_type), safe="")
+    return [text] if parameter.where == "querystring" else [f"{quote(parameter.name, safe='')}={text}"]
 
 
 def header_text(parameter: ApiParameter, value: Json) -> str:
@@ -166,23 +140,11 @@ def header_text(parameter: ApiParameter, value: Json) -> str:
     """
     if parameter.content_type is not None:
         text = _content(value, parameter.content_type)
-    elif isinstance(value, list):
-        text = ",".join(map(text_of, value))
-    elif isinstance(value, dict):
-        joint = "=" if parameter.explode else ","
-        text = ",".join(f"{name}{joint}{text_of(each)}" for name, each in value.items())
     else:
-        text = text_of(value)
+        text = ",".join(_items(value, parameter, is_quoted=False))
     if not text.isascii() or not text.isprintable():
         raise ArgumentError(f"{parameter.name} must have printable ASCII characters only, got {text!r}; encode it")
     return text
-
-
-def cookie_pairs(parameter: ApiParameter, value: Json) -> list[str]:
-    """Return the parts of the header `Cookie` that a parameter adds."""
-    if parameter.content_type is not None:
-        return [f"{parameter.name}={quote(_content(value, parameter.content_type), safe='')}"]
-    return query_pairs(parameter.name, value, style_of(parameter)._replace(allows_reserved=False))
 
 
 def _content(value: Json, content_type: str) -> str:
@@ -218,20 +180,29 @@ def _form_members(value: Json, kind: str) -> JsonObject:
     return value
 
 
+def _form_member(name: str, encoding: JsonObject | None = None) -> ApiParameter:
+    """Return a member of a form as a parameter, with the style of its encoding."""
+    given = encoding or {}
+    style, explode = str(given.get("style") or "form"), given.get("explode")
+    return ApiParameter(
+        name=name,
+        where="query",
+        style=style,
+        explode=explode if isinstance(explode, bool) else style == "form",
+        allows_reserved=given.get("allowReserved") is True,
+        schema={},
+    )
+
+
 def _form_parts(body: RequestBody, members: JsonObject) -> list[str]:
     parts: list[str] = []
     for name, value in members.items():
         encoding = object_of(body.encoding.get(name))
-        if "style" in encoding or "explode" in encoding or "allowReserved" in encoding:
-            style = str(encoding.get("style") or "form")
-            explode = encoding.get("explode")
-            reserved = encoding.get("allowReserved") is True
-            explodes = explode if isinstance(explode, bool) else style == "form"
-            parts += query_pairs(name, value, Style(style, explodes, reserved))
-        elif isinstance(value, dict) or "contentType" in encoding:
+        is_styled = not encoding.keys().isdisjoint(("style", "explode", "allowReserved"))
+        if not is_styled and (isinstance(value, dict) or "contentType" in encoding):
             parts.append(f"{quote(name, safe='')}={quote(text_of(value), safe='')}")
         else:
-            parts += query_pairs(name, value, Style("form", explode=True))
+            parts += query_pairs(_form_member(name, encoding), value)
     return parts
 
 
@@ -275,12 +246,9 @@ def _file_of(value: str | JsonObject) -> tuple[bytes, str | None, str | None]:
         data = base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError) as error:
         raise ArgumentError(f"base64 of a file cannot be decoded: {error}; encode it again") from error
-    kind = (
-        content_type
-        if isinstance(content_type, str) and content_type.isascii() and content_type.isprintable()
-        else None
-    )
-    return data, name if isinstance(name, str) else None, kind
+    if not isinstance(content_type, str) or not (content_type.isascii() and content_type.isprintable()):
+        content_type = None
+    return data, name if isinstance(name, str) else None, content_type
 
 
 def _quoted(text: str) -> str:
@@ -309,8 +277,8 @@ def build_request(
     """
     operation = tool.operation
     path, query, headers, cookies = operation.path, list[str](), dict[str, str](), list[str]()
-    given = [(each, arguments[name]) for name, each in tool.parameters.items() if name in arguments]
-    for parameter, value in (*tool.fixed, *given):
+    given = [(each, arguments[name]) for name, each in tool.input.parameters.items() if name in arguments]
+    for parameter, value in (*tool.input.fixed, *given):
         if parameter.where == "path":
             path = path.replace(f"{{{parameter.name}}}", path_text(parameter, value))
         elif value is None:
@@ -318,7 +286,7 @@ def build_request(
         elif parameter.where == "header":
             headers[parameter.name] = header_text(parameter, value)
         elif parameter.where == "cookie":
-            cookies += cookie_pairs(parameter, value)
+            cookies += query_of(parameter, value)
         else:
             query += query_of(parameter, value)
     fixed_query = [
@@ -373,31 +341,26 @@ def _name(pair: str) -> str:
 
 def _body(tool: OperationTool, arguments: JsonObject) -> tuple[str | None, bytes | None]:
     body = tool.operation.body
-    if body is None:
+    names = (tool.input.body_argument,) if tool.input.members is None else tool.input.members
+    given: JsonObject = {name: arguments[name] for name in names if name in arguments}
+    if body is None or not (given or (body.is_required and tool.input.members is not None)):
         return None, None
-    if tool.members is None:
-        if tool.body_argument not in arguments:
-            return None, None
-        return encode_body(body, arguments[tool.body_argument])
-    members: JsonObject = {member: arguments[name] for name, member in tool.members.items() if name in arguments}
-    if not members and not body.is_required:
-        return None, None
-    return encode_body(body, members)
+    return encode_body(body, given[names[0]] if tool.input.members is None else given)
 
 
-def _accepted(responses: Mapping[str, JsonObject]) -> str:
+def _accepted(responses: Mapping[str, ApiResponse]) -> str:
     """Return the media types that a successful response may have, JSON first."""
     found: list[str] = []
     for status, response in responses.items():
         if status.startswith("2") or status == "default":
-            found += object_of(response.get("content"))
+            found += object_of(response.native.get("content"))
     kinds = sorted(dict.fromkeys(found), key=lambda each: not is_json(each))
     return ", ".join(kinds[:4]) or "application/json, */*;q=0.5"
 
 
 def arguments_of(tool: OperationTool, arguments: JsonObject) -> tuple[JsonObject, int]:
     """Return the arguments of the request, and how many pages to fetch."""
-    if not tool.is_paged:
+    if not tool.input.is_paged:
         return arguments, 1
     pages = arguments.get(PAGES)
     rest: JsonObject = {name: value for name, value in arguments.items() if name != PAGES}

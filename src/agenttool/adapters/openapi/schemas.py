@@ -11,9 +11,8 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NoReturn, cast
+from typing import NamedTuple, NoReturn
 
 from agenttool.adapters.openapi.document import DocumentError, References, UnreadableDocument, list_of, object_of
 from agenttool.adapters.openapi.shapes import OBJECT, PART_IGNORED, TEXT, TEXTS, Shape, SkippedPart, escape
@@ -26,15 +25,15 @@ MAX_SCHEMA_BYTES = 12_000
 MAX_NOTE = 200
 _LONG_ENUM, _MAX_ENUM_BYTES = 100, MAX_SCHEMA_BYTES // 3
 _MAX_DEPTH = 100
-_MAX_PLACEHOLDERS = 400
 _DEFS = "#/$defs/"
+_NAMED = re.compile(rb'"\$ref":"#/\$defs/([A-Za-z0-9_.-]+)"')
 _TYPES = frozenset({"string", "integer", "number", "boolean", "null", "array", "object"})
 _FORMATS = frozenset({"date", "date-time", "uri", "email", "uuid", "byte", "ipv4", "ipv6"})
 _SCHEMA_WORDS = ("items", "not", "contains", "propertyNames", "additionalProperties", "if", "then", "else")
 _LIST_WORDS = ("allOf", "anyOf", "oneOf", "prefixItems")
 _MAP_WORDS = ("properties", "patternProperties")
 _NESTED_WORDS = frozenset({*_SCHEMA_WORDS, *_LIST_WORDS, *_MAP_WORDS, "required"})
-_OBJECT_WORDS = frozenset({"type", "properties", "required", "title", "description", "example", "examples"})
+_OBJECT_WORDS = frozenset({"type", "properties", "required", "description"})
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 _MARKUP = re.compile(r"<[^>\n]{1,200}>|\*\*+|__+")
 _LIST = Shape(list)
@@ -46,17 +45,6 @@ FILE_SCHEMA: JsonObject = {
     "type": ["string", "object"],
     "description": 'A file: its text, or {"base64": "…", "filename": "…", "content_type": "…"}.',
 }
-
-
-_Place = str | tuple[object, ...]
-"""A JSON pointer, or a place and the steps below it; few are ever shown."""
-
-
-def _pointer_of(place: object) -> str:
-    if not isinstance(place, tuple):
-        return str(place)
-    above, *steps = cast("tuple[object, ...]", place)
-    return "/".join([_pointer_of(above), *(escape(str(each)) for each in steps)])
 
 
 @lru_cache(maxsize=4096)
@@ -81,13 +69,19 @@ def plain_text(text: str, limit: int) -> str:
     return cut[: end + 1] if end > limit // 3 else f"{cut[: cut.rfind(' ')] if ' ' in cut else cut}…"
 
 
-@dataclass(slots=True)
-class Definition:
-    """A converted schema that others refer to: its size as JSON, and the names of those that it refers to."""
+class Converted(NamedTuple):
+    """A converted schema, its size as JSON, and the names of the definitions that it refers to."""
 
-    schema: JsonObject = field(default_factory=dict[str, Json])
-    size: int = 0
-    names: tuple[str, ...] = ()
+    schema: JsonObject
+    size: int
+    names: tuple[str, ...]
+
+
+def measured(schema: JsonObject) -> Converted:
+    """Return a converted schema with its size and names."""
+    text = write_own(schema)
+    names = dict.fromkeys(map(bytes.decode, _NAMED.findall(text))) if b'"$ref":' in text else ()
+    return Converted(schema, len(text), tuple(names))
 
 
 class SchemaConverter:
@@ -104,57 +98,38 @@ class SchemaConverter:
         """Whether words beside `$ref` count; up to OpenAPI 3.0 they are ignored."""
         self._hidden = "writeOnly" if is_response else "readOnly"
         self._scalars = _SCALARS_OF_RESPONSES if is_response else _SCALARS
-        self._definitions: dict[str, Definition] = {}
+        self._definitions: dict[str, Converted] = {}
         self._names: dict[str, str] = {}
         self._targets: dict[str, str] = {}
-        self._converted: dict[int, tuple[Json, Json, tuple[str, ...]]] = {}
-        self._joined: dict[int, tuple[Json, Json]] = {}
-        self._used: list[str] = []
+        self._joined: dict[bytes, JsonObject] = {}
         self.findings: list[SkippedPart] = []
 
-    def convert(self, schema: Json, pointer: str) -> tuple[Json, tuple[str, ...]]:
-        """Return a schema, and the names of the definitions that it refers to."""
-        known = self._converted.get(id(schema))
-        if known is None:
-            self._used = []
-            found = self._schema(schema, pointer, 0)
-            # It is stored with its schema, so that no other schema gets the same id.
-            known = self._converted[id(schema)] = schema, found, tuple(dict.fromkeys(self._used))
-        return known[1:]
+    def convert(self, schema: Json, pointer: str, note: str = "") -> Converted:
+        """Return a converted schema; a note replaces its description."""
+        converted = self._schema(schema, pointer, 0)
+        found: JsonObject = {"not": {}} if converted is False else object_of(converted)
+        return measured({**found, "description": plain_text(note, MAX_NOTE)} if note else found)
 
-    def unwrap(self, schema: Json) -> Json:
-        """Return the target of a reference, whose members can become arguments; a broken one stays as it is."""
-        if not isinstance(schema, dict):
-            return schema
-        try:
-            target = self._references.resolve(schema, "")
-        except DocumentError:
-            return schema
-        own = {word: each for word, each in schema.items() if word != "$ref"} if self._has_siblings else {}
-        if target is schema or not own:
-            return target
-        members = {**object_of(target.get("properties")), **object_of(own.get("properties"))}
-        required = [*list_of(target.get("required")), *list_of(own.get("required"))]
-        return {**target, **own, "properties": members, "required": required}
+    def inline(self, schema: JsonObject) -> JsonObject:
+        """Return a converted schema with its own reference replaced by the target, whose members can be arguments."""
+        for _ in range(_MAX_DEPTH):
+            if "$ref" not in schema:
+                break
+            target = self._definition(str(schema["$ref"]).removeprefix(_DEFS)).schema
+            own: JsonObject = {word: each for word, each in schema.items() if word != "$ref"}
+            schema = {**target, **own, **_members_of(target, own)} if own else target
+        return schema
 
-    def joined(self, schema: Json, depth: int = 0) -> Json:
-        """Return an object that `allOf` composes as one object; another schema stays as it is."""
-        known = self._joined.get(id(schema))
-        if known is not None:
-            return known[1]
-        native = object_of(self.unwrap(schema))
-        if depth > _MAX_DEPTH:
-            return native
-        self._joined[id(schema)] = schema, native  # one that contains itself stays as it is
-        branches = [object_of(self.joined(each, depth + 1)) for each in list_of(native.get("allOf"))]
-        if not branches or any(not each.keys() <= _OBJECT_WORDS for each in branches):
-            return native
-        own: JsonObject = {word: each for word, each in native.items() if word != "allOf"}
-        members = [object_of(each.get("properties")) for each in (*branches, own)]
-        required = dict.fromkeys(str(name) for each in (*branches, own) for name in list_of(each.get("required")))
-        properties: JsonObject = {name: value for each in members for name, value in each.items()}
-        found: JsonObject = {**own, "type": "object", "properties": properties, "required": [*required]}
-        self._joined[id(schema)] = schema, found
+    def join(self, schema: JsonObject, depth: int = 0) -> JsonObject:
+        """Return an object that `allOf` composes as one object; another converted schema is only inlined."""
+        key = write_own(schema)
+        if key in self._joined or depth > _MAX_DEPTH:
+            return self._joined.get(key, schema)
+        found = self._joined[key] = self.inline(schema)  # one that contains itself stays as it is
+        branches = [self.join(object_of(each), depth + 1) for each in list_of(found.get("allOf"))]
+        if branches and all(each.keys() <= _OBJECT_WORDS for each in branches):
+            own: JsonObject = {word: each for word, each in found.items() if word != "allOf"}
+            found = self._joined[key] = {**own, "type": "object", **_members_of(*branches, own)}
         return found
 
     def definitions(self, names: Iterable[str], size: int = 0, limit: int = MAX_SCHEMA_BYTES) -> JsonObject:
@@ -163,78 +138,63 @@ class SchemaConverter:
         waiting = deque(names)
         while waiting:
             name = waiting.popleft()
-            if name in found:
+            if name in found or name not in self._targets:
                 continue
             definition = self._definition(name)
             size += definition.size + len(name)
             if size > limit:
                 size -= definition.size
                 found[name] = _placeholder(definition.schema, name)
-                if len(found) > _MAX_PLACEHOLDERS:
-                    break
-                continue
-            found[name] = definition.schema
-            waiting += definition.names
-        for name in waiting:
-            found.setdefault(name, {})
+            else:
+                found[name] = definition.schema
+                waiting += definition.names
         return found
 
-    def _definition(self, name: str) -> Definition:
-        known = self._definitions.get(name)
-        if known is not None:
-            return known
-        known = self._definitions[name] = Definition()
-        reference = self._targets[name]
-        place = reference.partition("#")[2]
-        before, self._used = self._used, []
-        try:
-            found = self._schema(self._references.target(reference), place, 0)
-        except UnreadableDocument:
-            del self._definitions[name]
-            raise
-        except DocumentError as error:
-            found = self._loosen(place, str(error))
-        known.schema = found if isinstance(found, dict) else {"not": {}} if found is False else {}
-        known.names = tuple(dict.fromkeys(each for each in self._used if each != name))
-        known.size = len(write_own(known.schema))
-        self._used = before
-        return known
+    def _definition(self, name: str) -> Converted:
+        if name not in self._definitions:
+            reference = self._targets[name]
+            place = reference.partition("#")[2]
+            try:
+                self._definitions[name] = self.convert(self._references.target(reference), place)
+            except UnreadableDocument:
+                raise
+            except DocumentError as error:
+                self._definitions[name] = measured(self._loosen(place, str(error)))
+        return self._definitions[name]
 
     def _name_of(self, reference: str) -> str:
-        known = self._names.get(reference)
-        if known is None:
+        if reference not in self._names:
             base = _NOT_NAME.sub("_", reference.rpartition("/")[2]) or "schema"
-            known, number = base, 2
-            while known in self._targets:
-                known, number = f"{base}_{number}", number + 1
-            self._names[reference], self._targets[known] = known, reference
-        self._used.append(known)
-        return known
+            name, number = base, 2
+            while name in self._targets:
+                name, number = f"{base}_{number}", number + 1
+            self._names[reference], self._targets[name] = name, reference
+        return self._names[reference]
 
-    def _schema(self, value: Json, place: _Place, depth: int) -> Json:
+    def _schema(self, value: Json, pointer: str, depth: int) -> Json:
         if not isinstance(value, dict):
             if isinstance(value, bool):
                 return value
-            return self._loosen(place, f"a schema is an object, got {type(value).__name__}")
+            return self._loosen(pointer, f"a schema is an object, got {type(value).__name__}")
         if depth > _MAX_DEPTH:
-            return self._loosen(place, f"a schema is nested more than {_MAX_DEPTH} levels deep")
+            return self._loosen(pointer, f"a schema is nested more than {_MAX_DEPTH} levels deep")
         if "$ref" in value:
-            reference = self._fit(TEXT, value["$ref"], (place, "$ref"))
+            reference = self._fit(TEXT, value["$ref"], f"{pointer}/$ref")
             if isinstance(reference, str):
-                return self._reference(reference, value, place, depth)
-        found = self._words(value, place, depth)
+                return self._reference(reference, value, pointer, depth)
+        found = self._words(value, pointer, depth)
         return _nullable(found) if value.get("nullable") is True or value.get("x-nullable") is True else found
 
-    def _loosen(self, place: _Place, reason: str) -> JsonObject:
+    def _loosen(self, pointer: str, reason: str) -> JsonObject:
         """Report a schema, or a word of one, that is ignored; return the schema that accepts all values."""
-        self.findings.append(SkippedPart(_pointer_of(place), reason, PART_IGNORED))
+        self.findings.append(SkippedPart(pointer, reason, PART_IGNORED))
         return {}
 
-    def _fit(self, shape: Shape, value: Json, place: _Place) -> Json:
+    def _fit(self, shape: Shape, value: Json, pointer: str) -> Json:
         """Return a value without the parts that have another shape, which are reported."""
-        return value if shape.fits(value) else shape.fit(value, _pointer_of(place), self.findings.append)
+        return shape.fit(value, pointer, self.findings.append)
 
-    def _words(self, value: JsonObject, place: _Place, depth: int) -> JsonObject:
+    def _words(self, value: JsonObject, pointer: str, depth: int) -> JsonObject:
         """Return the words of a schema that JSON Schema has, with values that it allows."""
         found: JsonObject = {}
         scalars = self._scalars
@@ -244,12 +204,12 @@ class SchemaConverter:
                 try:
                     allowed = None if each is None else read(each)
                 except ValueError as error:
-                    self._loosen((place, word), f"it must be {error}, got {reprlib.repr(each)}")
+                    self._loosen(f"{pointer}/{word}", f"it must be {error}, got {reprlib.repr(each)}")
                     continue
                 if allowed is not None:
                     found[word] = allowed
             elif word in _NESTED_WORDS:
-                self._add_nested(word, value, found, place, depth)
+                self._add_nested(word, value, found, pointer, depth)
             elif word == "const":
                 found[word] = each
         if len(values := list_of(found.get("enum"))) > _LONG_ENUM:
@@ -260,55 +220,62 @@ class SchemaConverter:
             found["type"] = "object"
         return found
 
-    def _reference(self, reference: str, value: JsonObject, place: _Place, depth: int) -> JsonObject:
+    def _reference(self, reference: str, value: JsonObject, pointer: str, depth: int) -> JsonObject:
         try:
             self._references.target(reference)
         except UnreadableDocument as error:
-            raise UnreadableDocument(str(error), _pointer_of(place)) from error
+            raise UnreadableDocument(str(error), pointer) from error
         except DocumentError as error:
-            return self._loosen(place, str(error))
+            return self._loosen(pointer, str(error))
         siblings = value if self._has_siblings else {"description": value.get("description")}
-        found: JsonObject = {"$ref": _DEFS + self._name_of(reference), **self._words(siblings, place, depth)}
+        found: JsonObject = {"$ref": _DEFS + self._name_of(reference), **self._words(siblings, pointer, depth)}
         return _nullable(found) if value.get("nullable") is True else found
 
-    def _add_nested(self, word: str, value: JsonObject, found: JsonObject, place: _Place, depth: int) -> None:
+    def _add_nested(self, word: str, value: JsonObject, found: JsonObject, pointer: str, depth: int) -> None:
         """Add a word whose value has schemas, or names members of one."""
-        each, depth = value[word], depth + 1
+        each, pointer, depth = value[word], f"{pointer}/{word}", depth + 1
         if word == "required":
             members = object_of(value.get("properties"))
-            named = list_of(self._fit(TEXTS, each, (place, word)))
+            named = list_of(self._fit(TEXTS, each, pointer))
             required = [each for each in dict.fromkeys(named) if not self._is_hidden(members.get(str(each)))]
             if required:
                 found[word] = required
         elif word in _MAP_WORDS:
-            members = self._fit(OBJECT, each, (place, word))
+            members = self._fit(OBJECT, each, pointer)
             if isinstance(members, dict):
-                found[word] = self._members(word, members, place, depth)
+                found[word] = self._members(word, members, pointer, depth)
         elif word in _LIST_WORDS or (word == "items" and isinstance(each, list)):
             # Documents use oneOf for branches that overlap, and a service accepts those.
             name = "anyOf" if word == "oneOf" and "anyOf" not in value else "prefixItems" if word == "items" else word
             branches = [
-                self._schema(branch, (place, word, str(number)), depth)
-                for number, branch in enumerate(list_of(self._fit(_LIST, each, (place, word))))
+                self._schema(branch, f"{pointer}/{number}", depth)
+                for number, branch in enumerate(list_of(self._fit(_LIST, each, pointer)))
             ]
             found |= {name: branches} if branches else {}
         else:
-            found[word] = self._schema(each, (place, word), depth)
+            found[word] = self._schema(each, pointer, depth)
 
-    def _members(self, word: str, members: JsonObject, place: _Place, depth: int) -> JsonObject:
+    def _members(self, word: str, members: JsonObject, pointer: str, depth: int) -> JsonObject:
         """Return the members of an object, without those that requests, or responses, do not have."""
         if word != "properties":
             for name in [name for name in members if not _is_regex(name)]:
-                self._loosen((place, word, name), f"its name must be {_PATTERN}")
+                self._loosen(f"{pointer}/{escape(name)}", f"its name must be {_PATTERN}")
             members = {name: each for name, each in members.items() if _is_regex(name)}
         return {
-            name: self._schema(each, (place, word, name), depth)
+            name: self._schema(each, f"{pointer}/{escape(name)}", depth)
             for name, each in members.items()
             if not self._is_hidden(each)
         }
 
     def _is_hidden(self, member: Json) -> bool:
         return isinstance(member, dict) and member.get(self._hidden) is True
+
+
+def _members_of(*schemas: JsonObject) -> JsonObject:
+    """Return the members of several converted schemas, and which of them are required."""
+    properties = {name: value for each in schemas for name, value in object_of(each.get("properties")).items()}
+    required = dict.fromkeys(name for each in schemas for name in list_of(each.get("required")) if name in properties)
+    return {"properties": properties, **({"required": [*required]} if required else {})}
 
 
 def _wrong(expected: str) -> NoReturn:
@@ -322,8 +289,10 @@ def _type(value: Json) -> Json:
     return list(dict.fromkeys(kinds)) if kinds and len(kinds) == len(list_of(value)) else _wrong(_TYPE)
 
 
-def _number(value: Json) -> Json:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else _wrong("a number")
+def _number(value: Json, least: float = float("-inf"), expected: str = "a number") -> int | float:
+    if isinstance(value, int | float) and not isinstance(value, bool) and value >= least:
+        return value
+    return _wrong(expected)
 
 
 def _limit(value: Json) -> Json:
@@ -332,14 +301,9 @@ def _limit(value: Json) -> Json:
 
 
 def _count(value: Json) -> Json:
-    value = int(value) if isinstance(value, float) and value.is_integer() else value
-    is_valid = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-    return value if is_valid else _wrong("a whole number from 0 on")
-
-
-def _positive(value: Json) -> Json:
-    is_valid = isinstance(value, int | float) and not isinstance(value, bool) and value > 0
-    return value if is_valid else _wrong("a number above 0")
+    expected = "a whole number from 0 on"
+    number = _number(value, 0, expected)
+    return int(number) if number % 1 == 0 else _wrong(expected)
 
 
 def _note(value: Json) -> Json:
@@ -378,7 +342,7 @@ _SCALARS: dict[str, _ReadWord] = {
     **dict.fromkeys(("minimum", "maximum"), _number),
     **dict.fromkeys(("exclusiveMinimum", "exclusiveMaximum"), _limit),
     **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _count),
-    "multipleOf": _positive,
+    "multipleOf": lambda value: _number(value, 0, "a number above 0") or _wrong("a number above 0"),
     "pattern": _pattern,
     "format": _format,
     "uniqueItems": _flag,
@@ -427,19 +391,22 @@ def _placeholder(schema: JsonObject, name: str) -> JsonObject:
     return {**({"type": kind} if kind is not None else {}), "description": plain_text(words, 80)}
 
 
-def loosen(schema: JsonObject) -> JsonObject:
-    """Return a schema with the same members and any values, for a schema that a validator rejects."""
-    members = cast("JsonObject", schema.get("properties", {}))
-    notes: JsonObject = {
-        name: {"description": each["description"]} if isinstance(each, dict) and "description" in each else {}
-        for name, each in members.items()
-    }
-    return {
-        "type": "object",
-        "properties": notes,
-        "required": schema.get("required", []),
-        "additionalProperties": schema.get("additionalProperties", False),
-    }
+def pruned(schema: JsonObject, depth: int = 3) -> JsonObject:
+    """Return a schema without what is below some levels; it accepts at least the same values."""
+    found: JsonObject = {}
+    for word, value in schema.items():
+        if isinstance(value, dict) and word == "properties":
+            found[word] = {
+                name: pruned(each, depth - 1) if depth and isinstance(each, dict) else {}
+                for name, each in value.items()
+            }
+        elif isinstance(value, dict):
+            found[word] = pruned(value, depth - 1) if depth else {}
+        elif word not in _LIST_WORDS:
+            found[word] = value
+        elif depth:
+            found[word] = [pruned(each, depth - 1) if isinstance(each, dict) else each for each in list_of(value)]
+    return found
 
 
 def _is_regex(pattern: str) -> bool:

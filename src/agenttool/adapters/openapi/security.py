@@ -4,7 +4,7 @@ import asyncio
 import base64
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
 from urllib.parse import quote, urlencode
 
@@ -17,6 +17,7 @@ from agenttool.codec import parse_value
 from agenttool.errors import RecordError
 from agenttool.records import JsonObject
 
+MASK = "[redacted]"
 _EARLY_S = 30.0
 """How long before its end a token is fetched again."""
 
@@ -26,93 +27,93 @@ _TOKEN_FLOWS = ("clientCredentials", "authorizationCode", "password", "deviceAut
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SecurityScheme:
+    """One security scheme of a document.
+
+    Attributes:
+        kind: `apiKey`, `basic`, `bearer`, or another scheme of HTTP.
+        where: `header`, `query` or `cookie`.
+        member: the name of the header, the query parameter or the cookie.
+        about: its kind for people, such as `http bearer`.
+        token_url: the token endpoint, or the OpenID Connect discovery document; it may be relative.
+    """
+
+    kind: str = "None"
+    where: str = "header"
+    member: str = "Authorization"
+    about: str = "unknown"
+    token_url: str | None = None
+
+    def sent_as(self, value: str) -> str:
+        """Return how a request carries a credential, such as `Authorization: Bearer VALUE`."""
+        if self.kind == "basic":
+            return f"{self.member}: Basic base64({value}), where {value} is user:password"
+        word = "" if self.kind == "apiKey" else f"{self.kind.capitalize()} "
+        return f"{self.member}: {word}{value}" if self.where == "header" else f"{self.where} {self.member}={value}"
+
+    def token_url_from(self, base: str) -> str | None:
+        """Return the URL of the token endpoint, which may be relative to `base`."""
+        with suppress(DocumentError):
+            return None if self.token_url is None else absolute_url(f"{base}/", self.token_url)
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SchemeUse:
     """One configured security scheme of an operation.
 
     Attributes:
-        scheme: its name in the document.
-        kind: `apiKey`, `basic`, `bearer`, or another scheme of HTTP.
-        where: `header`, `query` or `cookie`.
-        name: of the header, the query parameter or the cookie.
-        value: the text from the settings, with references to credentials.
-        client: how tokens are fetched; None if `value` is the token.
-        token_url: the token endpoint, or the OpenID Connect discovery document.
+        name: the name of the scheme in the document.
+        value: the text from the settings, with references to credentials, or how tokens are fetched.
+        token_url: the token endpoint of the settings, or else of the document.
     """
 
-    scheme: str
-    kind: str
-    where: str
     name: str
-    value: str = field(default="", repr=False)
-    client: OAuthGrant | None = None
-    token_url: str | None = None
-    scopes: tuple[str, ...] = ()
+    scheme: SecurityScheme
+    value: str | OAuthGrant = field(repr=False)
+    token_url: str | None
+    scopes: tuple[str, ...]
 
     @property
     def credentials(self) -> tuple[str, ...]:
         """The names of the credentials that it needs."""
-        client = self.client
-        texts = (self.value,) if client is None else (client.client_secret or "", client.refresh_token or "")
+        value = self.value
+        texts = (value,) if isinstance(value, str) else (value.client_secret or "", value.refresh_token or "")
         return tuple(name for text in texts for name in credentials_in(text))
 
 
 class SecuritySchemes:
-    """The security schemes of one document, and the values that the settings have for them."""
+    """The security schemes of one document, and the values that the settings have for them.
+
+    Attributes:
+        schemes: those that are complete, by name.
+        configured: those for which the settings have a credential, or whose header or query parameter they write.
+        skipped: the others.
+    """
 
     def __init__(self, service: OpenApiService, references: References) -> None:
         """Take the settings and the document."""
-        self._service = service
-        self._schemes: dict[str, JsonObject] = {}
+        self._values = service.security
+        self.schemes: dict[str, SecurityScheme] = {}
         self.skipped: list[SkippedPart] = []
         for name in object_of(object_of(references.root.get("components")).get("securitySchemes")):
             place = f"/components/securitySchemes/{escape(name)}"
             try:
-                scheme = references.resolve({"$ref": f"#{quote(place)}"}, place)
-                _check_complete(scheme, place)
-                self._schemes[name] = scheme
+                self.schemes[name] = _read_scheme(references.resolve({"$ref": f"#{quote(place)}"}, place), place)
             except DocumentError as error:
                 self.skipped.append(SkippedPart(place, str(error), PART_IGNORED))
-
-        items = self._schemes.items()
-        self._valued = service.security.keys() & self._schemes.keys()
-        self._configured = self._valued | {name for name, each in items if self._is_written(each)}
-        self._keys = {
-            name: (str(each.get("in")), str(each.get("name")).lower())
-            for name, each in items
-            if each.get("type") == "apiKey"
+        items = self.schemes.items()
+        added = {"header": service.headers, "query": service.query}
+        written = {(where, name.lower()) for where, names in added.items() for name in names}
+        self.configured = {
+            name for name, each in items if name in self._values or (each.where, each.member.lower()) in written
         }
+        self._used = {name for name, each in items if name in self._values and each.kind != "mutualTLS"}
+        self._keys = {name: (each.where, each.member.lower()) for name, each in items if each.kind == "apiKey"}
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of all schemes."""
-        return tuple(self._schemes)
-
-    def describe(self, name: str) -> str:
-        """Return the kind of a scheme for people, such as `http bearer`."""
-        scheme = self._schemes.get(name, {})
-        detail = scheme.get("scheme") or scheme.get("in") or ""
-        return f"{scheme.get('type', 'unknown')} {detail}".strip()
-
-    def carrier(self, name: str) -> tuple[str, str, str]:
-        """Return the kind of a scheme, and the location and name of the member that carries its credential."""
-        return _carrier(self._schemes.get(name, {}))
-
-    def sent_as(self, name: str, value: str) -> str:
-        """Return how a request carries the credential of a scheme, such as `Authorization: Bearer VALUE`."""
-        kind, where, member = _carrier(self._schemes.get(name, {}))
-        if kind == "basic":
-            return f"{member}: Basic base64({value}), where {value} is user:password"
-        word = "" if kind == "apiKey" else f"{kind.capitalize()} "
-        return f"{member}: {word}{value}" if where == "header" else f"{where} {member}={value}"
-
-    def is_configured(self, name: str) -> bool:
-        """Return whether the settings have a credential for a scheme, or write its header or query parameter."""
-        return name in self._configured
-
-    def _is_written(self, scheme: JsonObject) -> bool:
-        _, where, member = _carrier(scheme)
-        given = {"header": self._service.headers, "query": self._service.query}.get(where, {})
-        return member.lower() in map(str.lower, given)
+    def scheme(self, name: str) -> SecurityScheme:
+        """Return a scheme; one that the document does not describe is of no kind."""
+        return self.schemes.get(name, SecurityScheme())
 
     def keys_of(self, operation: ApiOperation) -> frozenset[tuple[str, str]]:
         """Return the location and lower-case name of each API key of an operation; no caller chooses these.
@@ -122,80 +123,49 @@ class SecuritySchemes:
         names = self._keys if operation.security is None else operation.schemes
         return frozenset(self._keys[name] for name in names if name in self._keys)
 
-    def token_urls(self, base: str) -> tuple[str, ...]:
-        """Return the token endpoints that the document names."""
-        found = (_token_url(each, base) for each in self._schemes.values())
-        return tuple(each for each in found if each is not None)
-
     def choose(self, operation: ApiOperation, base: str) -> tuple[tuple[SchemeUse, ...], tuple[str, ...]]:
         """Return the schemes that requests of an operation use, and those that are not configured.
 
         The first alternative is used whose schemes all have values, or headers or query parameters in the settings.
         Token endpoints may be relative to `base`.
         """
-        alternatives = operation.security
-        if not alternatives:
-            return (), ()
-        for each in alternatives:
-            if self._configured.issuperset(each) and not self._valued.isdisjoint(each):
-                uses = [self._use(name, scopes, base) for name, scopes in each.items() if name in self._valued]
-                return tuple(use for use in uses if use is not None), ()
-        if any(self._configured.issuperset(each) for each in alternatives):
-            return (), ()
-        return (), tuple(name for name in alternatives[0] if name not in self._configured)
+        configured = [each for each in operation.security or () if self.configured.issuperset(each)]
+        if not configured:
+            first = operation.security[0] if operation.security else ()
+            return (), tuple(name for name in first if name not in self.configured)
+        chosen = next((each for each in configured if not self._used.isdisjoint(each)), dict[str, list[str]]())
+        return tuple(self._use(name, scopes, base) for name, scopes in chosen.items() if name in self._used), ()
 
-    def _use(self, name: str, scopes: Iterable[str], base: str) -> SchemeUse | None:
-        scheme, value = self._schemes.get(name, {}), self._service.security[name]
-        kind, where, member = _carrier(scheme)
-        if kind == "mutualTLS":
-            return None
-        token_url = _token_url(scheme, base)
-        client = value if isinstance(value, OAuthGrant) else None
-        return SchemeUse(
-            scheme=name,
-            kind=kind,
-            where=where,
-            name=member,
-            value=value if isinstance(value, str) else "",
-            client=client,
-            token_url=token_url if client is None else client.token_url or token_url,
-            scopes=tuple(scopes),
-        )
+    def _use(self, name: str, scopes: Iterable[str], base: str) -> SchemeUse:
+        scheme, value = self.schemes[name], self._values[name]
+        own = None if isinstance(value, str) else value.token_url
+        url = own or scheme.token_url_from(base)
+        return SchemeUse(name=name, scheme=scheme, value=value, token_url=url, scopes=tuple(scopes))
 
 
-def _carrier(scheme: JsonObject) -> tuple[str, str, str]:
-    """Return the kind of a scheme, and the location and name of the member that carries its credential."""
-    kind = str(scheme.get("type"))
-    if kind == "apiKey":
-        return kind, str(scheme.get("in")), str(scheme.get("name"))
-    if kind == "http":
-        kind = str(scheme.get("scheme")).lower()
-    return "bearer" if kind in ("oauth2", "openIdConnect") else kind, "header", "Authorization"
-
-
-def _check_complete(scheme: JsonObject, pointer: str) -> None:
-    """Reject a scheme that does not say where a credential belongs.
+def _read_scheme(native: JsonObject, pointer: str) -> SecurityScheme:
+    """Return a scheme.
 
     Raises:
-        DocumentError: says what it lacks.
+        DocumentError: it does not say where a credential belongs.
     """
-    kind = scheme.get("type")
+    kind, scheme, where, member = (native.get(each) for each in ("type", "scheme", "in", "name"))
     if kind not in _TYPES:
         raise DocumentError(f"its type must be one of {', '.join(_TYPES)}, got {kind!r}; correct it", pointer)
-    is_placed = isinstance(scheme.get("name"), str) and scheme.get("in") in ("header", "query", "cookie")
-    if kind == "apiKey" and not is_placed:
-        raise DocumentError("an API key needs a name, and header, query or cookie in 'in'; add them", pointer)
-    if kind == "http" and not isinstance(scheme.get("scheme"), str):
+    about = f"{kind} {scheme or where or ''}".strip()
+    if kind == "apiKey":
+        if not isinstance(member, str) or where not in ("header", "query", "cookie"):
+            raise DocumentError("an API key needs a name, and header, query or cookie in 'in'; add them", pointer)
+        return SecurityScheme(kind=kind, where=where, member=member, about=about)
+    if kind == "http" and not isinstance(scheme, str):
         raise DocumentError("a scheme of HTTP needs 'scheme', such as bearer; add it", pointer)
-
-
-def _token_url(scheme: JsonObject, base: str) -> str | None:
-    flows = object_of(scheme.get("flows"))
-    named = [scheme.get("openIdConnectUrl"), *(object_of(flows.get(name)).get("tokenUrl") for name in _TOKEN_FLOWS)]
-    url = next((each for each in named if isinstance(each, str) and each), None)
-    with suppress(DocumentError):
-        return None if url is None else absolute_url(f"{base}/", url)
-    return None
+    flows = object_of(native.get("flows"))
+    urls = [native.get("openIdConnectUrl"), *(object_of(flows.get(name)).get("tokenUrl") for name in _TOKEN_FLOWS)]
+    return SecurityScheme(
+        kind={"http": str(scheme).lower(), "mutualTLS": "mutualTLS"}.get(str(kind), "bearer"),
+        about=about,
+        token_url=next((each for each in urls if isinstance(each, str) and each), None),
+    )
 
 
 @dataclass(slots=True)
@@ -210,20 +180,18 @@ class RequestCredentials:
     def add(self, use: SchemeUse, value: str) -> None:
         """Add the value of a scheme."""
         self.values.append(value)
-        if use.kind == "basic" and value == "[redacted]":
-            value = f"Basic {value}"
-        elif use.kind == "basic":
-            value = f"Basic {base64.b64encode(value.encode()).decode()}"
-        elif use.kind == "bearer":
-            value = value if value.lower().startswith("bearer ") else f"Bearer {value}"
-        elif use.kind != "apiKey" and " " not in value:
-            value = f"{use.kind.capitalize()} {value}"
-        if use.where == "query":
-            self.query.append(f"{quote(use.name, safe='')}={quote(value, safe='')}")
-        elif use.where == "cookie":
-            self.cookies.append(f"{use.name}={value}")
+        kind, name = use.scheme.kind, use.scheme.member
+        if kind == "basic" and value != MASK:
+            value = base64.b64encode(value.encode()).decode()
+        is_complete = value.lower().startswith("bearer ") if kind == "bearer" else " " in value and kind != "basic"
+        if kind != "apiKey" and not is_complete:
+            value = f"{kind.capitalize()} {value}"
+        if use.scheme.where == "query":
+            self.query.append(f"{quote(name, safe='')}={quote(value, safe='')}")
+        elif use.scheme.where == "cookie":
+            self.cookies.append(f"{name}={value}")
         else:
-            self.headers[use.name] = value
+            self.headers[name] = value
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -246,33 +214,45 @@ class TokenCache:
         self._refresh_tokens: dict[str, str] = {}
         self._locks: dict[tuple[str, ...], asyncio.Lock] = {}
 
-    async def get(self, use: SchemeUse, values: Mapping[str, str]) -> str:
-        """Return a token for a scheme, with the credentials of a call.
+    async def get(
+        self, use: SchemeUse, values: Mapping[str, str], waiting: Callable[[], AbstractAsyncContextManager[None]]
+    ) -> str:
+        """Return a token for a scheme, with the credentials of a call; it is fetched within a context of `waiting`.
 
         Raises:
             DocumentError: the document and the settings have no token endpoint, or its answer has no token.
         """
-        client = use.client
-        if client is None:
-            return fill_credentials(use.value, values)
+        client = use.value
+        if isinstance(client, str):
+            return fill_credentials(client, values)
         secret = fill_credentials(client.client_secret or "", values)
         refresh = fill_credentials(client.refresh_token or "", values)
-        key = (use.scheme, client.client_id, secret, refresh, *use.scopes)
-        async with self._locks.setdefault((client.client_id, secret, refresh), asyncio.Lock()):
-            known = self._tokens.get(key)
-            if known is not None and known[1] > time.monotonic():
-                return known[0]
-            token, lifetime = await self._fetch(use, client, secret, refresh)
-            self._tokens[key] = token, time.monotonic() + max(lifetime - _EARLY_S, lifetime / 2)
+        key = (use.name, client.client_id, secret, refresh, *use.scopes)
+        token = self._known(key)
+        if token is not None:
             return token
+        async with waiting(), self._locks.setdefault(key[1:4], asyncio.Lock()):
+            token = self._known(key)
+            if token is None:
+                token, _ = self._tokens[key] = await self._fetch(use, client, secret, refresh)
+            return token
+
+    def _known(self, key: tuple[str, ...]) -> str | None:
+        token, until = self._tokens.get(key, ("", 0.0))
+        return token if until > time.monotonic() else None
 
     def forget(self, rejected: Iterable[str]) -> None:
         """Delete tokens that the service rejected."""
-        for key in [key for key, (token, _) in self._tokens.items() if token in rejected]:
-            del self._tokens[key]
+        self._tokens = {key: each for key, each in self._tokens.items() if each[0] not in rejected}
 
     async def _fetch(self, use: SchemeUse, client: OAuthGrant, secret: str, refresh: str) -> tuple[str, float]:
-        url = await self._endpoint(use)
+        """Return a token, and until when it is used."""
+        url = use.token_url
+        if url is not None and "/.well-known/" in url:
+            found = _read_object(await self._post(url, {"Accept": "application/json"}, b"")).get("token_endpoint")
+            url = found if isinstance(found, str) else None
+        if url is None:
+            raise DocumentError(f"the scheme {use.name!r} has no token endpoint; write token_url in its settings")
         form = (
             {"grant_type": "refresh_token", "refresh_token": self._refresh_tokens.get(refresh, refresh)}
             if refresh
@@ -287,22 +267,13 @@ class TokenCache:
         else:
             form |= {"client_id": client.client_id, **({"client_secret": secret} if secret else {})}
         answer = _read_object(await self._post(url, headers, urlencode(form).encode()))
-        token, lifetime = answer.get("access_token"), answer.get("expires_in")
+        token, lifetime, following = (answer.get(each) for each in ("access_token", "expires_in", "refresh_token"))
         if not isinstance(token, str) or not token:
-            raise DocumentError(f"the token endpoint of {use.scheme!r} returned no access_token; check the client")
-        following = answer.get("refresh_token")
+            raise DocumentError(f"the token endpoint of {use.name!r} returned no access_token; check the client")
         if refresh and isinstance(following, str):  # the server accepts each refresh token once
             self._refresh_tokens[refresh] = following
-        return token, float(lifetime) if isinstance(lifetime, int | float) else _DEFAULT_LIFETIME_S
-
-    async def _endpoint(self, use: SchemeUse) -> str:
-        url = use.token_url
-        if url is not None and "/.well-known/" in url:
-            found = _read_object(await self._post(url, {"Accept": "application/json"}, b"")).get("token_endpoint")
-            url = found if isinstance(found, str) else None
-        if url is None:
-            raise DocumentError(f"the scheme {use.scheme!r} has no token endpoint; write token_url in its settings")
-        return url
+        lifetime = float(lifetime) if isinstance(lifetime, int | float) else _DEFAULT_LIFETIME_S
+        return token, time.monotonic() + max(lifetime - _EARLY_S, lifetime / 2)
 
 
 def _read_object(body: bytes) -> JsonObject:

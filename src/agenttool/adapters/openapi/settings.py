@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Literal
 
-from agenttool.adapters.source_settings import check_name
+from agenttool.adapters.source_settings import check_settings
 from agenttool.config.table import Meta, Switch, TableError, Text, key, read_table
 from agenttool.errors import ConfigError
 from agenttool.records import JsonObject, Part
@@ -69,6 +69,18 @@ class ToolFacts(Part, frozen=True, kw_only=True):
     name: Text | None = None
 
 
+class Paging(Part, frozen=True, kw_only=True):
+    """How the next page of a list is requested.
+
+    Attributes:
+        parameter: the query parameter that selects a page.
+        member: the member of a response with the value for the next page, such as `meta.next_cursor`.
+    """
+
+    parameter: Text
+    member: Text
+
+
 class _NamedService(Part, frozen=True):
     name: Annotated[str, Meta(description="letters, digits, '_' and '-'; rename it")]
 
@@ -92,7 +104,6 @@ class OpenApiService(_NamedService, frozen=True, kw_only=True):
         include: the operations that become tools; empty means all.
         exclude: operations that do not become tools.
         tools: facts, names and texts that replace those of the document, by pattern.
-        overlays: files with OpenAPI Overlay 1.0 or 1.1 documents, applied in order.
         references: files and URLs that the document may refer to; an entry that ends with `/` allows all below it.
         allow: private networks, addresses and hosts that requests may lead to, besides public ones.
         trust: whether the method of a request states that it only reads (GET) or may be repeated (GET, PUT, DELETE).
@@ -102,6 +113,7 @@ class OpenApiService(_NamedService, frozen=True, kw_only=True):
         max_response_bytes: the longest response that is read.
         max_document_bytes: the longest document that is read.
         max_pages: how many pages a call may follow.
+        paging: how the next page is requested, for a service that returns neither a `Link` header nor a URL.
         refresh_s: how often the document is read again; None only reads it at the start.
         new_tools: `show` offers operations that the document adds later at once; `review` waits for a review.
     """
@@ -120,7 +132,6 @@ class OpenApiService(_NamedService, frozen=True, kw_only=True):
     tools: Annotated[dict[str, ToolFacts], Meta(description='a table; write {"get_*" = {read_only = true}}')] = key(
         default_factory=dict[str, ToolFacts]
     )
-    overlays: _Words = ()
     references: _Words = ()
     allow: _Words = ()
     trust: Switch = False
@@ -130,16 +141,19 @@ class OpenApiService(_NamedService, frozen=True, kw_only=True):
     max_response_bytes: _Bytes = DEFAULT_MAX_RESPONSE_BYTES
     max_document_bytes: _Bytes = DEFAULT_MAX_DOCUMENT_BYTES
     max_pages: _Count = DEFAULT_MAX_PAGES
+    paging: Annotated[
+        Paging | None, Meta(description='a table; write {parameter = "cursor", member = "next_cursor"}')
+    ] = None
     refresh_s: _Seconds | None = None
     new_tools: Annotated[Literal["show", "review"], Meta(description='"show" or "review"; write one of them')] = "show"
 
     def __post_init__(self) -> None:
-        """Reject invalid values.
+        """Convert values that a program gave as those of a table, and reject invalid ones.
 
         Raises:
             ConfigError: says which value is invalid.
         """
-        check_name(self.name)
+        check_settings(self.name, self)
         server = self.server or "https://"
         if not server.startswith(("http://", "https://")):
             raise ConfigError(f"the server of source {self.name!r} must begin with http:// or https://; write it so")
@@ -182,7 +196,6 @@ def read_service(name: str, members: JsonObject, folder: Path | None = None) -> 
     return replace(
         service,
         document=_below(folder, service.document),
-        overlays=tuple(_below(folder, each) for each in service.overlays),
         references=tuple(_below(folder, each) for each in service.references),
     )
 

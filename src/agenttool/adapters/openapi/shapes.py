@@ -42,44 +42,31 @@ class Shape(NamedTuple):
     items: "Shape | None" = None
     members: Mapping[str, "Shape"] = {}
 
-    def fits(self, value: Json) -> bool:
-        """Return whether a value has this shape; a member that is null counts as absent."""
-        kind, items, members = self
-        if not isinstance(value, kind):
-            return False
-        if members:
-            for name, each in cast("JsonObject", value).items():
-                shape = members.get(name)
-                if shape is not None and each is not None and not shape.fits(each):
-                    return False
-        if items is None:
-            return True
-        found = cast("Iterable[Json]", value.values() if isinstance(value, dict) else value)
-        if items.items is None and not items.members:
-            return {*map(type, found)} <= {items.kind}
-        return all(map(items.fits, found))
-
     def fit(self, value: Json, pointer: str, report: Report) -> Json:
-        """Return a value without the parts that have another shape, which are reported; None if all of it has."""
-        if value is None or self.fits(value):
+        """Return a value without the parts that have another shape, which are reported; null counts as absent."""
+        kind, items, members = self
+        if value is None or (isinstance(value, kind) and items is None and not members):
             return value
-        if not isinstance(value, self.kind):
-            reason = f"it must be {_WORDS[self.kind]}, got {type(value).__name__}"
+        if not isinstance(value, kind):
+            reason = f"it must be {_WORDS[kind]}, got {type(value).__name__}"
             report(SkippedPart(pointer, reason, PART_IGNORED))
             return None
-        if isinstance(value, list):
-            return [each for each in self._fit_items(enumerate(value), pointer, report).values() if each is not None]
-        found = cast("JsonObject", value)
-        shaped = {
-            name: shape.fit(found.get(name), f"{pointer}/{escape(name)}", report)
-            for name, shape in self.members.items()
-        }
-        found = {**found, **{name: each for name, each in shaped.items() if name in found}}
-        return self._fit_items(found.items(), pointer, report) if self.items is not None else found
+        if isinstance(value, list) and items is not None:
+            if items.items is None and not items.members and {*map(type, value)} <= {items.kind}:
+                return value
+            found = [items.fit(each, f"{pointer}/{number}", report) for number, each in enumerate(value)]
+            return [each for each in found if each is not None]
+        shapes = members or dict.fromkeys(cast("JsonObject", value), items or self)
+        found = cast("JsonObject", value).copy()
+        for name, shape in shapes.items():
+            if name in found:
+                found[name] = shape.fit(found[name], f"{pointer}/{escape(name)}", report)
+        return found
 
-    def _fit_items(self, items: Iterable[tuple[object, Json]], pointer: str, report: Report) -> JsonObject:
-        shape = self.items or self
-        return {str(name): shape.fit(each, f"{pointer}/{escape(str(name))}", report) for name, each in items}
+
+def object_with(**members: Shape) -> Shape:
+    """Return the shape of an object with some members."""
+    return Shape(dict, members=members)
 
 
 TEXT, FLAG, OBJECT = Shape(str), Shape(bool), Shape(dict)

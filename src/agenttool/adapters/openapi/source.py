@@ -8,33 +8,38 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from agenttool.adapters.openapi.declare import OperationTool, base_url, declare
-from agenttool.adapters.openapi.definition import DECISIVE, SHOWN
 from agenttool.adapters.openapi.document import (
     DocumentError,
     UnreadableDocument,
     error_reason,
     external_references,
     load_external,
+    origin_of,
 )
 from agenttool.adapters.openapi.execute import OperationExecutor, ServiceState
-from agenttool.adapters.openapi.http import HttpRequest, HttpResponse, RequestFailed, ServiceClient, origin_of
-from agenttool.adapters.openapi.importer import Difference, ImportedDocument, difference, import_document
+from agenttool.adapters.openapi.http import HttpRequest, HttpResponse, RequestFailed, ServiceClient
+from agenttool.adapters.openapi.importer import (
+    DECISIVE,
+    SHOWN,
+    ImportedDocument,
+    describe_changes,
+    import_document,
+)
 from agenttool.adapters.openapi.requests import ArgumentError, arguments_of, build_request
-from agenttool.adapters.openapi.schemas import loosen
-from agenttool.adapters.openapi.security import RequestCredentials, TokenCache
+from agenttool.adapters.openapi.schemas import pruned
+from agenttool.adapters.openapi.security import MASK, RequestCredentials, TokenCache
 from agenttool.adapters.openapi.settings import OpenApiService, read_service
 from agenttool.adapters.openapi.shapes import SkippedPart, grouped
-from agenttool.adapters.pinned_transport import policy_for
 from agenttool.adapters.polled_work import PolledWork
 from agenttool.adapters.source_settings import credentials_in, fill_credentials, folder_of, read_all
-from agenttool.adapters.ssrf import SsrfPolicy, check_url
 from agenttool.adapters.tool_review import SourceWithReview, ToolReview
-from agenttool.codec import read_own, write_own
+from agenttool.codec import read_stored, write_own
 from agenttool.config.table import key, suggestion
 from agenttool.errors import ConfigError, CredentialMissing, RecordError, StoreError
+from agenttool.http.ssrf import SsrfPolicy, check_url, policy_for
 from agenttool.ports.source import SourceHost, SourceSettings, SourceStatus
 from agenttool.ports.surfacing import ProviderState
 from agenttool.ports.tool import DeclaredTool
@@ -51,7 +56,6 @@ FIRST_READ_S = 20.0
 """How long the start waits for the first document; a longer one is read while the runtime already runs."""
 
 MAX_CACHED_BYTES = 8 * 2**20
-MASK = "[redacted]"
 _KIND, _WORK = "openapi_document", "openapi_work"
 _ACCEPTED = "202"
 _DECLARED_AT_A_TIME = 50
@@ -93,7 +97,6 @@ class OpenApiSource(SourceWithReview):
     Attributes:
         service: its settings.
         imported: its document as it was read last; None before.
-        difference: how that document differs from the one before.
     """
 
     _state: ServiceState
@@ -103,7 +106,6 @@ class OpenApiSource(SourceWithReview):
         self.service = service
         self.name = service.name
         self.imported: ImportedDocument | None = None
-        self.difference = Difference()
         self._status = SourceStatus(source=self.name, state=ProviderState.CONNECTING)
         self._declared: dict[ToolId, DeclaredTool] = {}
         self._cached: CachedDocument | None = None
@@ -126,7 +128,9 @@ class OpenApiSource(SourceWithReview):
         self._policy = policy_for(urls, service.allow)
         self._client = ServiceClient(self._policy, service.timeout_s)
         self._tokens = TokenCache(self._post_form)
-        self._cached = await self._load_cached()
+        with suppress(StoreError):
+            cached = read_stored(await host.documents.get(_KIND, self.name), CachedDocument)
+            self._cached = cached if cached is not None and cached.place == service.document else None
         first = asyncio.create_task(self.refresh())  # noqa: TID251 -- `_watch` is its parent
         self._watch = asyncio.create_task(self._keep_current(first))  # noqa: TID251 -- `close` is its parent
         await asyncio.wait([first], timeout=FIRST_READ_S)
@@ -140,19 +144,12 @@ class OpenApiSource(SourceWithReview):
     def health(self) -> tuple[SourceStatus, ...]:
         """Return whether the document was read, and which operations were skipped or wait for a review."""
         advice = () if self.imported is None else self.imported.advice
-        found = (self._fault, self._review.fault, self._skipped_fault, *advice[:_SHOWN])
-        faults = [each for each in found if each is not None]
-        return (replace(self._status, fault="; ".join(faults) or None),)
-
-    @property
-    def _skipped_fault(self) -> str | None:
-        skipped = [] if self.imported is None else self.imported.skipped
-        if not skipped:
-            return None
-        lines = grouped(skipped)
-        named = "; ".join(lines[:_SHOWN]) + ("; …" if len(lines) > _SHOWN else "")
-        count = "1 part" if len(skipped) == 1 else f"{len(skipped):,} parts"
-        return f"{count} of its document cannot be used: {named}"
+        faults = [self._fault, self._review.fault]
+        if self.imported is not None and self.imported.skipped:
+            count, lines = len(self.imported.skipped), grouped(self.imported.skipped)
+            named = "; ".join(lines[:_SHOWN]) + ("; …" if len(lines) > _SHOWN else "")
+            faults.append(f"{count:,} part{'s' * (count > 1)} of its document cannot be used: {named}")
+        return (replace(self._status, fault="; ".join(filter(None, (*faults, *advice[:_SHOWN]))) or None),)
 
     async def close(self) -> None:
         """Stop to refresh, and close the connections."""
@@ -211,18 +208,15 @@ class OpenApiSource(SourceWithReview):
             RequestFailed: there was no response.
             OSError: the file cannot be read.
         """
-        service = self.service
-        if not service.is_remote:
-            return await asyncio.to_thread(_read_file, service.document, service.max_document_bytes), None
-        cached = self._cached if self._cached is not None and self._cached.body else None
-        known = {"If-None-Match": cached.etag} if cached is not None and cached.etag is not None else {}
-        headers = {"Accept": "application/json, application/yaml, */*;q=0.5", **known, **await self._document_headers()}
-        request = HttpRequest(method="GET", url=service.document, headers=headers)
-        response = await self._get(request)
+        service, cached = self.service, self._cached if self._cached is not None and self._cached.body else None
+        headers = {"Accept": "application/json, application/yaml, */*;q=0.5"}
+        if cached is not None and cached.etag is not None:
+            headers["If-None-Match"] = cached.etag
+        if service.is_remote:
+            headers |= await self._document_headers()
+        response = await self._fetch(service.document, headers)
         if response.status == _NOT_MODIFIED and cached is not None:
             return await asyncio.to_thread(zlib.decompress, cached.body), cached.etag
-        if not response.is_success:
-            raise DocumentError(f"its URL answered {response.status}; check the URL and document_headers")
         return response.body, response.headers.get("etag")
 
     async def _document_headers(self) -> dict[str, str]:
@@ -239,10 +233,9 @@ class OpenApiSource(SourceWithReview):
         service, place = self.service, self.service.document
         external: Mapping[str, JsonObject | UnreadableDocument] = {}
         if service.references and external_references(data):
-            external = await load_external(data, place, self._is_allowed, self._fetch)
+            external = await load_external(data, place, self._is_allowed, self._read_other)
         unreadable = [str(each) for each in external.values() if isinstance(each, UnreadableDocument)]
-        overlays = [_read_file(each, service.max_document_bytes) for each in service.overlays]
-        imported = await asyncio.to_thread(import_document, service, data, place, external=external, overlays=overlays)
+        imported = await asyncio.to_thread(import_document, service, data, place, external=external)
         self._check_origins(imported)
         imported.advice += tuple(_refused(service.name, self._policy, imported.tools))
         self.imported, self._body = imported, data
@@ -283,7 +276,7 @@ class OpenApiSource(SourceWithReview):
                 declared = self._declared_tool(tool)
                 present.add(declared.declaration.tool_id)
                 if self._offer(declared) is not None:  # its schema cannot be used: the service checks the values
-                    schema = loosen(tool.schema)
+                    schema = pruned(tool.input.schema, 0)
                     contract = InputContract(model_input_schema=schema, runtime_input_schema=schema)
                     loose = replace_record(declared.declaration, input_contract=contract)
                     self._offer(replace(declared, declaration=loose))
@@ -324,10 +317,9 @@ class OpenApiSource(SourceWithReview):
 
     async def _store(self, imported: ImportedDocument, data: bytes, etag: str | None) -> None:
         cached, digests = self._cached, imported.digests
-        if cached is not None:
-            self.difference = difference(cached.digests, digests)
-            if self.difference:
-                log.warning("operations of %r changed in its document or an overlay: %s", self.name, self.difference)
+        if cached is not None and digests != cached.digests:
+            changes = describe_changes(cached.digests, digests)
+            log.warning("operations of %r changed in its document: %s", self.name, changes)
         body = await asyncio.to_thread(zlib.compress, data, 1) if self.service.is_remote else b""
         body = body if len(body) <= MAX_CACHED_BYTES else b""
         origins = cached.origins if cached is not None else ()
@@ -343,39 +335,34 @@ class OpenApiSource(SourceWithReview):
                 await self._host.documents.put(_KIND, self.name, write_own(stored))
         self._cached = stored
 
-    async def _load_cached(self) -> CachedDocument | None:
-        with suppress(StoreError, RecordError):
-            found = await self._host.documents.get(_KIND, self.name)
-            cached = None if found is None else read_own(found, CachedDocument)
-            if cached is not None and cached.place == self.service.document:
-                return cached
-        return None
-
     def _is_allowed(self, where: str) -> bool:
-        allowed = self.service.references
+        """Return whether the settings allow a document; one that leaves its folder by `..` is not below an entry."""
+        allowed = self.service.references if ".." not in unquote(urlsplit(where).path).split("/") else ()
         return any(where == each or (each.endswith("/") and where.startswith(each)) for each in allowed)
 
-    async def _fetch(self, where: str) -> bytes:
-        if "://" not in where:
-            return await asyncio.to_thread(_read_file, where, self.service.max_document_bytes)
-        response = await self._get(HttpRequest(method="GET", url=where))
-        if not response.is_success:
-            raise DocumentError(f"{where!r} answered {response.status}; correct the reference")
-        return response.body
+    async def _read_other(self, where: str) -> bytes:
+        return (await self._fetch(where)).body
 
-    async def _get(self, request: HttpRequest) -> HttpResponse:
-        """Return the response to a request for a document.
+    async def _fetch(self, where: str, headers: Mapping[str, str] | None = None) -> HttpResponse:
+        """Return a file or the response of a URL.
 
         Raises:
-            DocumentError: the response is too long, or takes too long; names the setting to raise.
+            DocumentError: it is too long, takes too long, or has an error status; names the setting to change.
             RequestFailed: there was no response.
+            OSError: the file cannot be read.
         """
+        limit = self.service.max_document_bytes
+        if not where.startswith(("http://", "https://")):
+            return HttpResponse(status=200, headers={}, body=await asyncio.to_thread(_read_file, where, limit))
         try:
-            return await self._client.send(request, self.service.max_document_bytes)
+            response = await self._client.send(HttpRequest(method="GET", url=where, headers=headers or {}), limit)
         except RequestFailed as error:
             if error.code not in _LIMITS:
                 raise
             raise DocumentError(f"{error}; raise {_LIMITS[error.code]}") from error
+        if not response.is_success and response.status != _NOT_MODIFIED:
+            raise DocumentError(f"its URL answered {response.status}; check the URL and document_headers")
+        return response
 
     async def _post_form(self, url: str, headers: Mapping[str, str], form: bytes) -> bytes:
         request = HttpRequest(method="POST" if form else "GET", url=url, headers=headers, body=form or None)
@@ -397,7 +384,7 @@ class OpenApiSource(SourceWithReview):
             raise ConfigError(f"the source {self.name!r} has no tool {tool!r}; {suggestion(tool, tools)}")
         declared = self._declared.get(ToolId(f"tool_{self.name}.{found.name}"))
         contract = None if declared is None else declared.declaration.input_contract
-        schema = (contract and contract.runtime_input_schema) or found.schema
+        schema = (contract and contract.runtime_input_schema) or found.input.schema
         for each in Checker(schema).misfits(arguments):
             raise ArgumentError(
                 f"the arguments do not fit at {each.pointer or '/'}: expected {each.expected}; {each.advice}"
@@ -422,33 +409,27 @@ def _refused(source: str, policy: SsrfPolicy, tools: Iterable[OperationTool]) ->
 def _origins(service: OpenApiService, imported: ImportedDocument) -> tuple[str, ...]:
     """Return the origins that requests with credentials of a document may go to."""
     bases = {each.base_url for each in imported.tools}
-    for server in {id(each.server): each.server for each in imported.operations}.values():
+    for servers in {id(each.servers[0]) if each.servers else 0: each.servers for each in imported.operations}.values():
         with suppress(DocumentError):
-            bases.add(base_url(service, server, imported.place))
-    urls = {url for base in bases for url in (base, *imported.security.token_urls(base))}
-    return tuple(sorted(map(_origin, urls)))
+            bases.add(base_url(service, servers, imported.place))
+    tokens = {each.token_url_from(base) for base in bases for each in imported.security.schemes.values()}
+    return tuple(sorted(map(origin_of, bases.union(filter(None, tokens)))))
 
 
 def _origin_fault(tool: OperationTool, origins: Iterable[str], *, has_server: bool) -> str | None:
     """Return why requests of a tool may not be sent: they would go to another origin than before."""
-    if not has_server and _origin(tool.base_url) not in origins:
-        return f"its server is now {_origin(tool.base_url)!r}; write server in the settings if that is right"
+    if not has_server and origin_of(tool.base_url) not in origins:
+        return f"its server is now {origin_of(tool.base_url)!r}; write server in the settings if that is right"
     for use in tool.uses:
-        is_own = use.client is None or use.client.token_url is not None or use.token_url is None
-        if not is_own and _origin(use.token_url or "") not in origins:
-            place = f"the token endpoint of {use.scheme!r} is now at {_origin(use.token_url or '')!r}"
+        is_own = isinstance(use.value, str) or use.value.token_url is not None or use.token_url is None
+        if not is_own and origin_of(use.token_url or "") not in origins:
+            place = f"the token endpoint of {use.name!r} is now at {origin_of(use.token_url or '')!r}"
             return f"{place}; write token_url in the settings if that is right"
     return None
 
 
-def _origin(url: str) -> str:
-    scheme, host, port = origin_of(url)
-    return f"{scheme}://{host}:{port}"
-
-
 def _read_file(place: str, max_bytes: int) -> bytes:
-    path = Path(urlsplit(place).path if place.startswith("file://") else place)
-    with path.open("rb") as file:
+    with Path(place.removeprefix("file://")).open("rb") as file:
         data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
         raise DocumentError(f"it has more than {max_bytes} bytes; raise max_document_bytes")

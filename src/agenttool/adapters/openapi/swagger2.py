@@ -78,13 +78,13 @@ def _path_item(references: References, root: JsonObject, item: JsonObject, point
 
 def _operation(references: References, root: JsonObject, operation: JsonObject, shared: Json) -> JsonObject:
     parameters: dict[tuple[str, str], JsonObject] = {}
-    for group in (shared, operation.get("parameters")):
-        for each in list_of(group):
-            parameter = references.resolve(each, "")
-            parameters[str(parameter.get("in")), str(parameter.get("name"))] = parameter
-    others = [each for (where, _), each in parameters.items() if where not in ("body", "formData")]
-    fields = [each for (where, _), each in parameters.items() if where == "formData"]
-    bodies = [each for (where, _), each in parameters.items() if where == "body"]
+    for each in (*list_of(shared), *list_of(operation.get("parameters"))):
+        parameter = references.resolve(each, "")
+        parameters[str(parameter.get("in")), str(parameter.get("name"))] = parameter
+    groups: dict[str, list[JsonObject]] = {"body": [], "formData": [], "": []}
+    for (where, _), each in parameters.items():
+        groups[where if where in groups else ""].append(each)
+    bodies, fields, others = groups.values()
     consumes = _media_types(operation, root, "consumes")
     found: JsonObject = {**operation, "parameters": [_parameter(each) for each in others]}
     if fields:
@@ -105,14 +105,18 @@ def _operation(references: References, root: JsonObject, operation: JsonObject, 
 
 
 def _parameter(parameter: JsonObject) -> JsonObject:
-    where = str(parameter.get("in"))
     found: JsonObject = {key: value for key, value in parameter.items() if key not in _SCHEMA_WORDS}
     found["schema"] = _schema(parameter)
     if parameter.get("type") == "array":
-        style, explode = _STYLES.get(str(parameter.get("collectionFormat", "csv")), ("form", False))
-        is_list = where in ("path", "header") and style == "form"
-        found |= {"style": "simple" if is_list else style, "explode": explode}
+        found |= _style(parameter)
+        if found["style"] == "form" and parameter.get("in") in ("path", "header"):
+            found["style"] = "simple"
     return found
+
+
+def _style(parameter: JsonObject) -> JsonObject:
+    style, explode = _STYLES.get(str(parameter.get("collectionFormat", "csv")), ("form", False))
+    return {"style": style, "explode": explode}
 
 
 def _schema(parameter: JsonObject) -> JsonObject:
@@ -126,11 +130,7 @@ def _form(fields: list[JsonObject], consumes: list[str]) -> JsonObject:
     has_file = any(each.get("type") == "file" for each in fields)
     known = [each for each in consumes if each in (FORM, MULTIPART)]
     kind = MULTIPART if has_file else known[0] if known else FORM
-    encoding: JsonObject = {}
-    for each in fields:
-        if each.get("type") == "array":
-            style, explode = _STYLES.get(str(each.get("collectionFormat", "csv")), ("form", False))
-            encoding[str(each.get("name"))] = {"style": style, "explode": explode}
+    encoding: JsonObject = {str(each.get("name")): _style(each) for each in fields if each.get("type") == "array"}
     properties: JsonObject = {
         str(each.get("name")): {**_schema(each), "description": each.get("description")} for each in fields
     }

@@ -1,13 +1,17 @@
-"""Responses as outputs: content by media type, and errors with a remedy."""
+"""Responses as outputs: content by media type, the pages of a list as one value, and errors with a remedy."""
 
 import re
-from typing import cast
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from urllib.parse import parse_qsl, quote, urlsplit
 
-from agenttool.adapters.openapi.http import HttpResponse, mask
-from agenttool.adapters.openapi.operations import is_json
-from agenttool.codec import parse_value, write_own
-from agenttool.errors import RecordError, ToolFailure
-from agenttool.ports.output import Media, NativeOutput
+from agenttool.adapters.openapi.document import list_of, object_of
+from agenttool.adapters.openapi.http import HttpResponse, mask, resolve_in_origin
+from agenttool.adapters.openapi.operations import ApiParameter, is_json
+from agenttool.adapters.openapi.settings import OpenApiService, Paging
+from agenttool.codec import has_more_values, parse_value, write_own
+from agenttool.errors import AgentToolError, RecordError, ToolFailure
+from agenttool.ports.output import MAX_TEXT_CHARS, MAX_VALUES, Media, NativeOutput
 from agenttool.records import (
     UNSET,
     ErrorClass,
@@ -45,6 +49,7 @@ _LISTED = (
     "issues",
     "message",
 )
+_PLACES = ("loc", "field", "path", "pointer", "name", "param")
 _CLASSES = {
     400: (ErrorClass.INVALID_ARGUMENTS, "correct the arguments"),
     401: (ErrorClass.CREDENTIAL_MISSING, "the credentials are missing or not accepted; check security in the settings"),
@@ -63,14 +68,19 @@ _CLASSES = {
 _SERVER_ERROR, _FORBIDDEN, _TOO_MANY = 500, 403, 429
 
 
-def read_value(response: HttpResponse) -> Json:
-    """Return the JSON value of a response; a byte order mark does not count.
+_MAX_LEVELS, _MAX_MEMBERS = 3, 1000
+_LINK = re.compile(r'<([^<>]*)>((?:[^<"]|"[^"]*")*)')
+_RELATION = re.compile(r'\brel\s*=\s*"?([^",;]+)', re.IGNORECASE)
+_OTHER_PAGES = {"prev", "previous", "first", "last"}
+_NOT_PLAIN = re.compile("[^a-z0-9]+")
 
-    Raises:
-        ValueError: the body is not JSON.
-    """
-    body = response.body.removeprefix(b"\xef\xbb\xbf")
-    return parse_value(body) if body.strip() else None
+# Names without case and punctuation, as `_plain` returns them.
+_PAGE_PARAMETERS = re.compile(
+    "page(number|no|token|cursor|after)?|(next|nextpage|continuation)token|(start|next)?cursor|(starting)?after|"
+    "offset|skip|start(at|index)?|continue|marker"
+)
+_NEXT_MEMBERS = ("next", "nexturl", "nextlink", "odatanextlink", "nextpageurl", "nextpage")
+_URL_MEMBERS = ("href", "url", "uri", "link")
 
 
 def output_of(response: HttpResponse, mapping: OpenApiMapping, *remarks: str, secrets: tuple[str, ...]) -> NativeOutput:
@@ -80,29 +90,28 @@ def output_of(response: HttpResponse, mapping: OpenApiMapping, *remarks: str, se
     """
     kind, notes = response.content_type, [*remarks, *filter(None, [response.note])]
     value: object = UNSET
-    content: list[object] = []
+    content: object = None
     if not response.body:
         location = response.headers.get("location")
-        text = f"status {response.status}, no content" + (f", location {location}" if location else "")
-        content.append(text_item(mask(text, secrets)))
+        content = f"status {response.status}, no content" + (f", location {location}" if location else "")
     elif is_json(kind) or not kind:
         try:
-            value = _masked(read_value(response), secrets)
+            value = _masked(response.value, secrets)
         except RecordError:
             notes.append(f"the response is declared as {kind or 'JSON'} and is not JSON")
-            content.append(text_item(mask(_decoded(response), secrets)))
+            content = _decoded(response)
     elif kind.startswith("text/") or kind.endswith("+xml") or kind in _TEXTS:
-        content.append(text_item(mask(_decoded(response), secrets)))
+        content = _decoded(response)
     else:
-        body = mask(response.body.decode("latin-1"), secrets).encode("latin-1")
-        content.append(Media(body, kind))
-    if not notes and not content:
+        content = Media(mask(response.body.decode("latin-1"), secrets).encode("latin-1"), kind)
+    if not notes and content is None:
         return NativeOutput(value=value, external_mappings=(mapping,))
-    items = [text_item(write_own(value).decode())] if value is not UNSET else content
     # The notes come first, because the preview of a long result has only its start.
-    items = [*(text_item(f"Note: {mask(each, secrets)}.") for each in notes), *items]
+    texts = [f"Note: {each}." for each in notes]
+    texts += [write_own(value).decode()] if content is None else [content] if isinstance(content, str) else []
+    items = [text_item(mask(each, secrets)) for each in texts]
     return NativeOutput(
-        content=cast("tuple[Media, ...]", tuple(items)),
+        content=(*items, content) if isinstance(content, Media) else tuple(items),
         structured_content=value,
         external_mappings=(mapping,),
     )
@@ -110,6 +119,8 @@ def output_of(response: HttpResponse, mapping: OpenApiMapping, *remarks: str, se
 
 def _masked(value: Json, secrets: tuple[str, ...]) -> Json:
     """Return a JSON value without secrets in its texts and names."""
+    if not secrets:
+        return value
     text = write_own(value).decode()
     masked = mask(text, (write_own(each).decode()[1:-1] for each in secrets))
     return value if masked == text else parse_value(masked.encode())
@@ -132,12 +143,13 @@ def failure_of(response: HttpResponse, *, service: str, is_safe: bool, secrets: 
     is_limited = status == _FORBIDDEN and wait is not None  # some services answer so instead of 429
     error_class, advice = _CLASSES.get(_TOO_MANY if is_limited else status, (default, advice))
     try:
-        found = read_value(response) if is_json(response.content_type) else _decoded(response)
+        found = response.value if is_json(response.content_type) else _decoded(response)
         found = _masked(found, secrets)
     except RecordError:
         found = mask(_decoded(response), secrets)
     words = _message_in(found)[:MAX_ERROR_CHARS]
-    native: JsonObject = {"status": status, "body": _shortened(found)}
+    text = found if isinstance(found, str) else write_own(found).decode()
+    shown = found if len(text) <= MAX_ERROR_CHARS else text[:MAX_ERROR_CHARS]
     message = f"{service!r} answered {status}" + (f": {words.rstrip('.')}" if words else "") + f"; {advice}"
     if wait:
         message += f", at least {wait:.0f} s"
@@ -149,14 +161,9 @@ def failure_of(response: HttpResponse, *, service: str, is_safe: bool, secrets: 
             message=message,
             retry=RetryGuidance(safe=is_safe, arguments_must_change=must_change or None),
             retry_after=UNSET if wait is None else wait,
-            native_error_ref=native,
+            native_error_ref={"status": status, "body": shown},
         )
     )
-
-
-def _shortened(value: Json) -> Json:
-    text = value if isinstance(value, str) else write_own(value).decode()
-    return value if len(text) <= MAX_ERROR_CHARS else text[:MAX_ERROR_CHARS]
 
 
 def _message_in(value: Json) -> str:
@@ -167,32 +174,171 @@ def _message_in(value: Json) -> str:
         return "; ".join(filter(None, map(_message_in, value[:5])))
     if not isinstance(value, dict):
         return ""
-    words: list[str] = []
-    for name in _MESSAGE_WORDS:
-        each = value.get(name)
-        text = each if isinstance(each, str) else _message_in(each) if isinstance(each, dict) else ""
-        if text and text not in words:
-            words.append(text)
-            if len(words) > 1:
-                break
-    for name in _LISTED:
-        entries = value.get(name)
-        if isinstance(entries, list | dict) and entries:
-            words.append(_entries(entries))
-            break
-    return ": ".join(words) or write_own(value).decode()
+    texts = (_message_in(value[name]) for name in _MESSAGE_WORDS if isinstance(value.get(name), str | dict))
+    words = [*dict.fromkeys(filter(None, texts))][:2]
+    details = next((value[name] for name in _LISTED if isinstance(value.get(name), list | dict) and value[name]), None)
+    if isinstance(details, dict):
+        details = list[Json]({"field": name, "message": each} for name, each in details.items())
+    text = ": ".join(filter(None, [*words, _message_in(details)]))
+    place = next((value[name] for name in _PLACES if name in value), None)
+    place = ".".join(map(str, place)) if isinstance(place, list) else place
+    return f"{place}: {text}" if place and text else text or write_own(value).decode()
 
 
-def _entries(entries: list[Json] | JsonObject) -> str:
-    if isinstance(entries, dict):
-        return "; ".join(f"{name}: {_message_in(each) or each}" for name, each in list(entries.items())[:5])
-    found: list[str] = []
-    for each in entries[:5]:
-        place = (
-            next((each[key] for key in ("loc", "field", "path", "pointer", "name", "param") if key in each), None)
-            if isinstance(each, dict)
-            else None
+class UnknownNextPage(AgentToolError):
+    """There may be another page, but it is not fetched; the message says why."""
+
+
+def _plain(name: str) -> str:
+    """Return a name without case and punctuation: `page[after]`, `pageAfter` and `page_after` become `pageafter`."""
+    return _NOT_PLAIN.sub("", name.lower())
+
+
+def has_pages(service: OpenApiService, parameters: Iterable[ApiParameter]) -> bool:
+    """Return whether a query parameter selects the page of a list."""
+    named = service.paging.parameter if service.paging else None
+    names = (each.name for each in parameters if each.where == "query")
+    return any(name == named or _PAGE_PARAMETERS.fullmatch(_plain(name)) for name in names)
+
+
+class FetchedPages:
+    """The pages of one call.
+
+    Attributes:
+        pages: their JSON values.
+        notes: why there may be more pages than these.
+    """
+
+    def __init__(self, service: OpenApiService, limit: int, first: HttpResponse) -> None:
+        """Take the first page, and how many a call may fetch; the limits of a response and a result apply as well."""
+        self.pages: list[Json] = []
+        self.notes: list[str] = []
+        self._paging = service.paging
+        self._limit = min(limit, service.max_pages)
+        self._chars_left = min(service.max_response_bytes, MAX_TEXT_CHARS)
+        self._first = first
+
+    def add(self, response: HttpResponse, url: str) -> str | None:
+        """Add a page, and return the URL of the next page to fetch; None if there is none or it is not fetched."""
+        try:
+            self._append(response)
+            following = self._next_page(response, url)
+        except UnknownNextPage as error:
+            self.notes += filter(None, [str(error)])  # the output itself says that the first page is no JSON
+            return None
+        if following is None or following == url:
+            return None
+        if len(self.pages) >= self._limit:
+            self.notes.append(f"there are more pages than the {len(self.pages)} that were fetched")
+            return None
+        return following
+
+    def _append(self, response: HttpResponse) -> None:
+        omitted = f"page {len(self.pages) + 1} {{}} and is left out, so there may be more"
+        try:
+            value = response.value
+        except RecordError as error:
+            raise UnknownNextPage(omitted.format("is not JSON") if self.pages else "") from error
+        if value and value in self.pages:
+            raise UnknownNextPage("the service returned the same page again, so there may be more")
+        self._chars_left -= len(response.body)
+        if self.pages and type(value) is not type(self.pages[0]):
+            kind = "a list" if isinstance(self.pages[0], list) else "an object"
+            raise UnknownNextPage(omitted.format(f"is not {kind}"))
+        if self.pages and (self._chars_left < 0 or has_more_values([*self.pages, value], MAX_VALUES)):
+            raise UnknownNextPage(omitted.format("would make the result too large"))
+        self.pages.append(value)
+
+    def _next_page(self, response: HttpResponse, url: str) -> str | None:
+        """Return the URL of the next page; None if this is the last page.
+
+        Raises:
+            UnknownNextPage: the response does not say whether there is another page.
+        """
+        links, value = _links(response), self.pages[-1]
+        if "next" in links:
+            return _resolve(url, links["next"])
+        if self._paging is not None:
+            return _next_by_member(value, url, self._paging)
+        stated = list(_next_members(object_of(value), _MAX_LEVELS))
+        for each in stated:
+            if isinstance(each, str) and ("?" in each or each.startswith(("http://", "https://", "/"))):
+                return _resolve(url, each)
+        is_last = stated or len(self.pages) > 1 or links.keys() & _OTHER_PAGES or not _has_items(value, _MAX_LEVELS)
+        if is_last and not any(stated):
+            return None
+        raise UnknownNextPage(
+            "there may be more pages, but the response has no link to the next one; request another page by its "
+            "parameter, or set paging in the settings of the source"
         )
-        where = ".".join(map(str, place)) if isinstance(place, list) else place
-        found.append(f"{where}: {_message_in(each)}" if where else _message_in(each) or str(each))
-    return "; ".join(found)
+
+    def joined(self) -> HttpResponse:
+        """Return the first response with the items of all pages; unchanged if there is only one page."""
+        if len(self.pages) < 2:  # noqa: PLR2004 -- nothing to join
+            return self._first
+        return replace(self._first, body=write_own(_join(self.pages)))
+
+
+def _links(response: HttpResponse) -> dict[str, str]:
+    """Return the targets of a Link header by their relations."""
+    found: dict[str, str] = {}
+    for target, attributes in _LINK.findall(response.headers.get("link", "")):
+        relation = _RELATION.search(attributes)
+        for name in relation[1].lower().split() if relation else ():
+            found.setdefault(name, target)
+    return found
+
+
+def _next_members(value: JsonObject, levels: int) -> Iterator[Json]:
+    """Yield the values of members that name the next page, such as `next` or `links.next.href`."""
+    if len(value) > _MAX_MEMBERS:
+        return  # so many members are items
+    for name, each in value.items():
+        if _plain(name) in _NEXT_MEMBERS:
+            urls = [each[key] for key in each if _plain(key) in _URL_MEMBERS] if isinstance(each, dict) else []
+            yield urls[0] if urls else each
+        elif isinstance(each, dict) and levels:
+            yield from _next_members(each, levels - 1)
+
+
+def _next_by_member(value: Json, url: str, paging: Paging) -> str | None:
+    """Return the URL of the next page by the member that the settings name; None if it is empty or unchanged."""
+    for step in paging.member.split("."):
+        value = object_of(value).get(step)
+    if not value or isinstance(value, dict | list | bool):
+        return None
+    sent = dict(parse_qsl(urlsplit(url).query)).get(paging.parameter)
+    if sent == str(value):
+        return None
+    head, _, query = url.partition("?")
+    label = quote(paging.parameter, safe="")
+    others = [each for each in query.split("&") if each and each.partition("=")[0] not in (label, paging.parameter)]
+    pair = f"{label}={quote(str(value), safe='')}"
+    return f"{head}?{'&'.join((*others, pair))}"
+
+
+def _resolve(url: str, target: str) -> str:
+    found = resolve_in_origin(url, target)
+    if found is None:
+        raise UnknownNextPage(f"there are more pages; the next one, {target[:200]!r}, has another host")
+    return found
+
+
+def _has_items(value: Json, levels: int) -> bool:
+    """Return whether any list near the top of a value has an item."""
+    if isinstance(value, dict):
+        return levels > 0 and any(_has_items(each, levels - 1) for each in value.values())
+    return isinstance(value, list) and bool(value)
+
+
+def _join(pages: list[Json]) -> Json:
+    """Join the values of several pages: objects member by member, lists by concatenation, others by the last value.
+
+    A list that is equal on all pages is not repeated.
+    """
+    if all(isinstance(each, list) for each in pages) and pages[1:] != pages[:-1]:
+        return [item for each in pages for item in list_of(each)]
+    if not all(isinstance(each, dict) for each in pages):
+        return pages[-1]
+    names = dict.fromkeys(name for each in pages for name in object_of(each))
+    return {name: _join([each[name] for each in map(object_of, pages) if name in each]) for name in names}

@@ -39,6 +39,10 @@ class Context:
     def __init__(self, job: Job) -> None:
         self._job = job
 
+    def __repr__(self) -> str:
+        """Return a text that is the same in every process, because a tool that runs again must make the same calls."""
+        return f"Context({self.invocation_id!r})"
+
     @property
     def invocation_id(self) -> InvocationId:
         """The id of the call; pass it to other systems as the idempotency key."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Generic, ParamSpec, TypeVar, Unpack, cast, overload
 
+from agenttool.adapters.python.composite import acts_only_by_calls
 from agenttool.adapters.python.context import Context
 from agenttool.adapters.python.execute import FunctionExecutor
 from agenttool.adapters.python.options import ToolOptions, check_options, check_sensitive_fields
@@ -37,8 +38,9 @@ from agenttool.records import (
 )
 from agenttool.schema.compile import Checker, check_examples, compile_schema
 from agenttool.schema.markers import CommandArg, Internal, PathArg, Sensitive, UrlArg
+from agenttool.schema.plain import is_plain
 from agenttool.schema.signature import FunctionKind, Signature, signature_of
-from agenttool.schema.signature.conversion import invalid_arguments
+from agenttool.schema.signature.conversion import PydanticConversion, invalid_arguments
 from agenttool.schema.traverse import members
 
 _P = ParamSpec("_P")
@@ -199,13 +201,16 @@ def declare_signature(function: Callable[..., object], signature: Signature, opt
     return DeclaredTool(
         declaration=_declaration(signature, options, tool_id, name, namespace),
         interface=_interface(signature, options, tool_id),
-        execution_profile=_execution_profile(signature, options, tool_id),
+        execution_profile=_execution_profile(
+            signature, options, tool_id, is_composite=_is_composite(function, signature)
+        ),
         permission_profile=_permission_profile(signature, options, tool_id),
         executor=executor,
         integer_fields=signature.integer_fields,
         secret_defaults=signature.secret_defaults,
         fill_nested=None if signature.nested_defaults is None else signature.nested_defaults.fill,
-        check_values=_check_of(signature, options),
+        convert=signature.arguments if signature.can_reject else None,
+        check_values=options.get("check"),
         normalize=normalize,
         validated=signature.normal_form,
         locks=options.get("locks"),
@@ -221,9 +226,11 @@ def _declaration(
     description = options.get("description") or signature.description or signature.title or name
     sensitive = (*signature.fields[Sensitive], *options.get("sensitive", ()))
     schema = signature.runtime_input_schema or signature.model_input_schema
-    check_sensitive_fields(options.get("sensitive", ()), schema, name)
+    if named := options.get("sensitive"):
+        check_sensitive_fields(named, schema, name)
     examples = tuple(cast("list[Json]", list(options.get("examples", ()))))
-    check_examples(examples, compile_schema(signature.model_input_schema), name)
+    if examples or not is_plain(signature.model_input_schema):
+        check_examples(examples, compile_schema(signature.model_input_schema), name)
     return ToolDeclaration(
         tool_id=tool_id,
         namespace=namespace,
@@ -273,7 +280,15 @@ def _interface(signature: Signature, options: ToolOptions, tool_id: ToolId) -> T
     )
 
 
-def _execution_profile(signature: Signature, options: ToolOptions, tool_id: ToolId) -> ExecutionProfile:
+def _is_composite(function: Callable[..., object], signature: Signature) -> bool:
+    """Return whether a function acts only by nested calls; converted and injected arguments could act, too."""
+    has_plain_arguments = not isinstance(signature.arguments, PydanticConversion) and not signature.injected
+    return signature.context_parameter is not None and has_plain_arguments and acts_only_by_calls(function)
+
+
+def _execution_profile(
+    signature: Signature, options: ToolOptions, tool_id: ToolId, *, is_composite: bool
+) -> ExecutionProfile:
     yields = signature.kind in (FunctionKind.GENERATOR, FunctionKind.ASYNC_GENERATOR)
     idle = options.get("idle_timeout_s")
     return ExecutionProfile(
@@ -283,7 +298,7 @@ def _execution_profile(signature: Signature, options: ToolOptions, tool_id: Tool
         # A thread cannot be stopped. A result "canceled" would be wrong while the thread still writes.
         supports_cancel=signature.kind in (FunctionKind.COROUTINE, FunctionKind.ASYNC_GENERATOR),
         supports_timeout=True,
-        supports_resume=options.get("idempotent", False),
+        supports_resume=options.get("idempotent", False) or is_composite,
         supports_retries=options.get("idempotent", False),
         supports_partial_results=yields,
         supports_background=options.get("background", False),
@@ -312,20 +327,6 @@ def _permission_profile(signature: Signature, options: ToolOptions, tool_id: Too
         approval_reason=options.get("approval_reason"),
         rule_matching_fields=tuple(name for name, marker in matched.items() if signature.fields[marker]) or None,
     )
-
-
-def _check_of(signature: Signature, options: ToolOptions) -> Callable[[dict[str, Json]], None] | None:
-    """Return a check of the argument types, such as of a date, followed by the check of the author."""
-    convert, own = signature.arguments, options.get("check")
-    if convert is None or not signature.can_reject:
-        return own
-
-    def check(value: dict[str, Json]) -> None:
-        convert(value)
-        if own is not None:
-            own(value)
-
-    return check
 
 
 _TEXTS: Mapping[str, JsonObject] = {

@@ -1,13 +1,13 @@
 """Run a tool function: a coroutine in the task of the call, a blocking function in a thread."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from typing import cast
 
 from agenttool.adapters.python.context import Context, Progress, joined_parts
-from agenttool.adapters.python.injection import Injection, missing_objects
+from agenttool.adapters.python.injection import Injection, Provided, missing_objects
 from agenttool.adapters.python.threads import LeftBehind, in_thread
 from agenttool.ports.executor import Job
 from agenttool.records import Json
@@ -24,7 +24,10 @@ class FunctionExecutor:
 
     Attributes:
         start: returns the coroutine of one run; for a plain coroutine function it is the function's own.
+        module_objects: what the module that was loaded for the function provides; None if the program passed it.
     """
+
+    module_objects: Provided | None = None
 
     def __init__(
         self,
@@ -48,7 +51,7 @@ class FunctionExecutor:
 
     def _arguments(self, job: Job) -> dict[str, object]:
         convert = self.signature.arguments
-        arguments: dict[str, object] = {**(job.call_input if convert is None else convert(job.call_input))}
+        arguments: dict[str, object] = {**(job.call_input if convert is None else _converted(job, convert))}
         if self.signature.context_parameter is not None:
             arguments[self.signature.context_parameter] = Context(job)
         return arguments
@@ -68,13 +71,20 @@ class FunctionExecutor:
                 raise
         raise failures[0]  # a generator may not turn a failed call into a successful one
 
-    def providing(self, provide: Mapping[type, object]) -> "FunctionExecutor":
-        """Return this executor with what the program provides for its injected parameters.
+    def loaded_with(self, provide: Provided) -> "FunctionExecutor":
+        """Return this executor with what the module that was loaded for it provides."""
+        executor = FunctionExecutor(self.function, self.signature)
+        executor.module_objects = provide
+        return executor
+
+    def providing(self, provide: Provided) -> "FunctionExecutor":
+        """Return this executor with what the program, or else its module, provides for its injected parameters.
 
         Raises:
             ConfigError: a type is not provided, or cannot be made.
         """
-        injection = Injection(f"{self.signature.name}()", self.signature.injected, provide)
+        objects = {**(self.module_objects or {}), **provide}
+        injection = Injection(f"{self.signature.name}()", self.signature.injected, objects)
         return FunctionExecutor(self.function, self.signature, injection)
 
 
@@ -82,7 +92,11 @@ def _direct(function: Callable[..., object], convert: Convert | None) -> Callabl
     coroutine_of = cast("Callable[..., _Work]", function)
     if convert is None:
         return lambda job: coroutine_of(**job.call_input)
-    return lambda job: coroutine_of(**convert(job.call_input))
+    return lambda job: coroutine_of(**_converted(job, convert))
+
+
+def _converted(job: Job, convert: Convert) -> dict[str, object]:
+    return job.converted() or convert(job.call_input)
 
 
 async def _await(executor: FunctionExecutor, arguments: dict[str, object], job: Job) -> object:

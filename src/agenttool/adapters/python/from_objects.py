@@ -4,6 +4,7 @@ Other libraries are recognized by the attributes of their objects, so that none 
 """
 
 import inspect
+import logging
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
@@ -17,9 +18,12 @@ from agenttool.errors import ConfigError, RecordError
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import Json, JsonObject
 from agenttool.schema.compile import compile_schema
-from agenttool.schema.markers import MARKERS
+from agenttool.schema.markers import MARKERS, Marker
+from agenttool.schema.plain import is_plain
 from agenttool.schema.signature import Signature, filled_parameters, kind_of, normal_form_of_model
 from agenttool.schema.traverse import members
+
+log = logging.getLogger("agenttool.tools")
 
 McpCall = Callable[[str, JsonObject], Awaitable[object]]
 """Calls a tool of an MCP server by name, such as `session.call_tool`."""
@@ -29,6 +33,10 @@ _COMPOSED = frozenset({"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if"})
 """Keywords that can define fields elsewhere than in `properties`."""
 
 _TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object", "null"})
+_NO_FIELDS: Mapping[Marker, tuple[str, ...]] = dict.fromkeys(MARKERS, ())
+_NO_DEFAULTS: JsonObject = {}
+"""Shared, because a program may declare very many tools."""
+
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -59,8 +67,16 @@ def make_tool(
     if not callable(function):
         raise ConfigError(f"{name!r} must have a function, got {function!r}; pass one that can be called")
     given = _checked_schema(name, schema)
-    context_parameter, injected = filled_parameters(function, context_type=Context)
-    _check_parameters(name, given, function, {context_parameter, *injected})
+    try:
+        parameters = inspect.signature(function).parameters
+    except (ValueError, TypeError):
+        parameters = None  # a builtin function may have no readable signature
+    context_parameter, injected = filled_parameters(function, (parameters or {}).values(), context_type=Context)
+    if parameters is not None:
+        problem = next(_mismatches(given, parameters, {context_parameter, *injected}), None)
+        if problem is not None:
+            called = getattr(function, "__name__", type(function).__name__)
+            raise ConfigError(f"{called}() does not fit the schema of {name!r}: {problem}")
     signature = Signature(
         name=name,
         title=None,
@@ -69,10 +85,10 @@ def make_tool(
         runtime_input_schema=None,
         output_schema=None,
         output_check=None,
-        defaults={},
-        secret_defaults={},
+        defaults=_NO_DEFAULTS,
+        secret_defaults=_NO_DEFAULTS,
         nested_defaults=None,
-        fields=dict.fromkeys(MARKERS, ()),
+        fields=_NO_FIELDS,
         context_parameter=context_parameter,
         injected=injected,
         arguments=cast("Callable[[JsonObject], dict[str, object]]", clone),
@@ -94,7 +110,8 @@ def _checked_schema(name: str, given: Mapping[str, Json]) -> JsonObject:
     if "properties" not in schema and not _COMPOSED & schema.keys():
         _reject_other_forms(name, given)
     try:
-        compile_schema(schema)
+        if not is_plain(schema):
+            compile_schema(schema)
     except RecordError as error:
         raise ConfigError(f"the schema of {name!r} is invalid: {error}") from error
     required, fields = schema.get("required"), members(schema, "properties")
@@ -117,26 +134,14 @@ def _reject_other_forms(name: str, given: Mapping[str, Json]) -> None:
         raise _invalid(name, f"the field {fields[0]!r} is not in its properties", advice)
 
 
-def _check_parameters(
-    name: str, schema: JsonObject, function: Callable[..., object], filled: Collection[str | None]
-) -> None:
-    """Check that a function can be called with every input that fits a schema; `filled` are filled by the runtime.
-
-    Raises:
-        ConfigError: the function has no parameter for a field, or requires one that a model may leave out.
-    """
-    try:
-        parameters = inspect.signature(function).parameters
-    except (ValueError, TypeError):
-        return  # a builtin function may have no readable signature
-    problem = next(_mismatches(schema, parameters, filled), None)
-    if problem is not None:
-        raise ConfigError(f"{_call_of(function)} does not fit the schema of {name!r}: {problem}")
-
-
 def _mismatches(
     schema: JsonObject, parameters: Mapping[str, inspect.Parameter], filled: Collection[str | None]
 ) -> Iterator[str]:
+    """Yield why a function cannot be called with every input that fits a schema.
+
+    Either it has no parameter for a field, or it requires one that a model may leave out. `filled` names the parameters
+    that the runtime fills.
+    """
     fields, required = members(schema, "properties"), cast("list[str]", schema.get("required", []))
     takes_any = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
     by_name = {each.name: each for each in parameters.values() if each.kind in _BY_NAME and each.name not in filled}
@@ -159,10 +164,6 @@ def _mismatches(
             yield f"it needs {each.name!r}, which is no field; add it to 'properties', or give it a default"
 
 
-def _call_of(function: object) -> str:
-    return f"{getattr(function, '__name__', type(function).__name__)}()"
-
-
 def _suggestion(name: str, known: Collection[str]) -> str:
     close = get_close_matches(name, list(known), 1)
     return f"did you mean {close[0]!r}?" if close else ""
@@ -177,7 +178,8 @@ def tools_from(thing: object, *, call: McpCall | None = None, **options: Unpack[
 
     Args:
         thing: a Pydantic model class, whose fields are the arguments and whose `__call__` runs; a tool of LangChain; a
-            tool of an MCP server, with `call`; or an object, whose public methods with a docstring are tools.
+            tool of an MCP server, with `call`; or an object, whose public methods with a docstring are tools. A
+            warning in the log names the methods that have none.
         call: how to call the MCP server, such as `session.call_tool`.
         **options: declare the facts here, such as `read_only`: what a foreign object claims is not trusted.
 
@@ -249,19 +251,28 @@ def _from_methods(thing: object, options: ToolOptions) -> list[DeclaredTool]:
         raise ConfigError(f"{thing.__name__} is a class; pass an object of it, as in tools_from({thing.__name__}())")
     owner = type(thing)
     found: list[DeclaredTool] = []
+    undescribed: list[str] = []
     for name in dir(owner):
         method: object = inspect.getattr_static(owner, name)
         if name.startswith("_"):
             continue
         if isinstance(method, FunctionTool):
             raise ConfigError(f"{owner.__name__}.{name} is decorated; leave @tool off, and pass its options here")
-        if inspect.isfunction(method) and method.__doc__:
+        if not (inspect.isfunction(method) or isinstance(method, staticmethod | classmethod)):
+            continue
+        if method.__doc__:
             found.append(declare_function(getattr(thing, name), {"namespace": owner.__name__.lower(), **options}))
+        else:
+            undescribed.append(name)
     if not found:
         raise ConfigError(
             f"{owner.__name__} describes no tool; pass a Pydantic model class, a tool object, or an object whose"
             " public methods have docstrings"
         )
+    if undescribed:
+        advice = "add one, or begin the name with an underscore"
+        names = ", ".join(undescribed)
+        log.warning("tools_from left out methods of %s without a docstring: %s; %s", owner.__name__, names, advice)
     return found
 
 

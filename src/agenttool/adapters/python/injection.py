@@ -96,8 +96,8 @@ class Injection:
                 made[kind] = await _make(provider, needs, stack)
                 if _checked_type(kind) is not None and not _is_of_type(made[kind], kind):
                     raise _setup_required(
-                        f"the provider of {type_name(kind)} returned a {type(made[kind]).__name__};"
-                        f" it must return a {type_name(kind)}"
+                        f"the provider of {type_name(kind)} returned a {type(made[kind]).__name__}",
+                        f"return a {type_name(kind)} from it",
                     )
             if kind in made:
                 arguments[name] = made[kind]
@@ -159,17 +159,19 @@ def _not_provided(owner: str, name: str, kind: object, provide: Provided) -> Con
     related = [each for each in provide if _origin(each) is _origin(kind)]
     near = f" ({type_name(related[0])} is provided, but a generic type must be the same)" if related else ""
     return ConfigError(
-        f"parameter {name!r} of {owner} needs a {wanted}{near}; pass provide={{{wanted}: ...}} to Runtime.open"
+        f"parameter {name!r} of {owner} needs a {wanted}{near}; pass provide={{{wanted}: ...}} to Runtime.open,"
+        f" or write provide = {{{wanted}: ...}} in the module that is served"
     )
 
 
 def missing_objects(parameters: Mapping[str, Injected]) -> ToolFailure:
     """Return the failure of a call whose tool was given to no runtime with `provide`."""
-    return _setup_required(f"no object is provided for {next(iter(parameters))!r}; pass provide= to Runtime.open")
+    message = f"no object is provided for {next(iter(parameters))!r}"
+    return _setup_required(message, "pass provide= to Runtime.open")
 
 
-def _setup_required(message: str) -> ToolFailure:
-    return ToolFailure(ToolError(error_class=ErrorClass.SETUP_REQUIRED, message=message))
+def _setup_required(message: str, remedy: str) -> ToolFailure:
+    return ToolFailure(ToolError(error_class=ErrorClass.SETUP_REQUIRED, message=message), remedy=remedy)
 
 
 def type_name(kind: object) -> str:

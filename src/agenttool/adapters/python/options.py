@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from difflib import get_close_matches
 from math import isfinite
 from typing import TypedDict, cast, get_type_hints
 
+from agenttool.config.table import suggestion
 from agenttool.errors import ConfigError
 from agenttool.ports.limits import RateLimit
 from agenttool.ports.tool import Check, Locks, Normalize
@@ -75,9 +75,7 @@ def check_options(options: ToolOptions, function: str) -> None:
     for name, value in cast("dict[str, object]", options).items():
         check = _CHECKS.get(name)
         if check is None:
-            close = get_close_matches(name, _CHECKS, 1)
-            advice = f"did you mean {close[0]!r}?" if close else f"use {', '.join(_CHECKS)}"
-            raise ConfigError(f"a tool has no option {name!r}, got it for {function}(); {advice}")
+            raise ConfigError(f"a tool has no option {name!r}, got it for {function}(); {suggestion(name, _CHECKS)}")
         wanted = check(value)
         if wanted is not None:
             raise ConfigError(f"{name} of {function}() must be {wanted}, got {value!r}; correct it")
@@ -151,8 +149,7 @@ def check_sensitive_fields(named: Iterable[str], schema: JsonObject, function: s
         steps = [step for step in re.split(r"[/.\[\]]", name.removeprefix("$")) if step and step != "*"]
         is_known = name in _WHOLE_INPUT or name in known or not steps or (steps[0] in known and steps[0] != name)
         if not is_known and not is_open:
-            close = get_close_matches(name, sorted(known), 1)
-            advice = f"did you mean {close[0]!r}?" if close else f"use {', '.join(sorted(known)) or 'none'}"
+            advice = suggestion(name, sorted(known) or ["none"])
             raise ConfigError(f"{function}() has no field {name!r} that could be sensitive; {advice}")
 
 

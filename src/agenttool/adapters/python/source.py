@@ -16,6 +16,8 @@ from agenttool.errors import ConfigError
 from agenttool.ports.source import SourceHost, SourceSettings, SourceStatus, SourceTable
 from agenttool.ports.surfacing import ProviderState
 from agenttool.ports.tool import DeclaredTool
+from agenttool.records import Lifecycle
+from agenttool.records import replace as replace_record
 
 Tool = DeclaredTool | FunctionTool[..., object] | Callable[..., object]
 """What a program passes as a tool: a decorated function, a plain function, or a tool declared by records."""
@@ -53,13 +55,27 @@ def checked_objects(provide: Mapping[type, object] | None) -> Mapping[type, obje
 def provided(tool: DeclaredTool, provide: Mapping[type, object]) -> DeclaredTool:
     """Return a tool with the objects for the injected parameters of its function.
 
+    If an object is missing, a tool of a loaded module requires setup. The other tools of the module can be used.
+
     Raises:
-        ConfigError: an object that it needs is not provided.
+        ConfigError: an object that a tool of the program needs is not provided.
     """
-    executor = tool.executor
-    if not isinstance(executor, FunctionExecutor) or not executor.signature.injected:
+    executor = _injected_executor(tool)
+    if executor is None:
         return tool
-    return replace(tool, executor=executor.providing(provide))
+    try:
+        return replace(tool, executor=executor.providing(provide))
+    except ConfigError as error:
+        if executor.module_objects is None:
+            raise
+        declaration = replace_record(tool.declaration, lifecycle=Lifecycle.REQUIRES_SETUP)
+        return replace(tool, declaration=declaration, setup=str(error))
+
+
+def _injected_executor(tool: DeclaredTool) -> FunctionExecutor | None:
+    """Return the executor of a function with injected parameters."""
+    executor = tool.executor
+    return executor if isinstance(executor, FunctionExecutor) and executor.signature.injected else None
 
 
 class PythonSource:
@@ -108,12 +124,13 @@ def _source(table: SourceTable) -> PythonSource:
 def load_tools(places: Iterable[str], folder: Path | None = None) -> list[Tool]:
     """Return the tools of `package.module` (all of them) or `package.module:name` (one tool, or a list of tools).
 
-    Modules in `folder` come first; None for the working directory.
+    Modules in `folder` come first; None for the working directory. The variable `provide` of a module has the objects
+    for the injected parameters of its tools, as `Runtime.open(provide=...)` has them for a program.
 
     Raises:
-        ConfigError: a module cannot be imported, or a place holds no tool.
+        ConfigError: a module cannot be imported, its `provide` is not a mapping, or a place holds no tool.
     """
-    found: list[Tool] = []
+    found: dict[int, Tool] = {}
     for place in places:
         name, _, attribute = place.partition(":")
         module = import_module_from(name, folder)
@@ -121,8 +138,18 @@ def load_tools(places: Iterable[str], folder: Path | None = None) -> list[Tool]:
         tools = [each for value in values for each in _tools_in(value)]
         if not tools:
             raise ConfigError(f"{place!r} holds no tool; decorate a function with @tool, and name its module")
-        found += tools
-    return list({id(each): each for each in found}.values())
+        for each in tools:
+            found.setdefault(id(each), _loaded(each, module))
+    return list(found.values())
+
+
+def _loaded(tool: Tool, module: ModuleType) -> Tool:
+    """Return a tool with the objects that its module provides."""
+    made = declared(tool)
+    executor = _injected_executor(made)
+    if executor is None:
+        return tool
+    return replace(made, executor=executor.loaded_with(checked_objects(getattr(module, "provide", None))))
 
 
 def import_module_from(name: str, folder: Path | None = None) -> ModuleType:

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 from starlette.responses import JSONResponse
 
-from agenttool.adapters.rap.http_client import HttpClient
-from agenttool.adapters.ssrf import SsrfPolicy
 from agenttool.errors import ConfigError
+from agenttool.http.client import HttpClient
+from agenttool.http.ssrf import SsrfPolicy
 from agenttool.ports.stores import DocumentStore
 from agenttool.records import InvocationId
 

@@ -16,8 +16,6 @@ from starlette.exceptions import HTTPException
 from agenttool.adapters.rap import wire
 from agenttool.adapters.rap.callback_urls import CallbackUrls
 from agenttool.adapters.rap.declare import source_name_in
-from agenttool.adapters.rap.limiter import RateLimiter
-from agenttool.adapters.rap.request_body import BodyBudget, is_json
 from agenttool.adapters.rap.settings import DEFAULT_MAX_SUBSCRIPTIONS, RapServer
 from agenttool.adapters.rap.subscriptions import (
     CANCEL_SUBSCRIPTION,
@@ -29,8 +27,10 @@ from agenttool.adapters.rap.subscriptions import (
 )
 from agenttool.adapters.rap.threads import ThreadRegistry, View, ViewStore
 from agenttool.adapters.rap.translate import ERROR_PREFIX
-from agenttool.adapters.ssrf import SsrfPolicy, auth_url_error, check_url
 from agenttool.errors import RecordError, StoreError
+from agenttool.http.limiter import RateLimiter
+from agenttool.http.request_body import BodyBudget, is_json
+from agenttool.http.ssrf import SsrfPolicy, auth_url_error, check_url
 from agenttool.ports.deferred import AnswerStatus, PendingCall, Prompt, PromptKind, PromptOutcome, ResultReceiver
 from agenttool.ports.limits import RateLimit
 from agenttool.records import InvocationId, ToolId
@@ -74,13 +74,16 @@ class CallbackHandler:
             HTTPException: the message is rejected.
         """
         call = self.verify_token(token)
-        message = _read(content_type, body)
+        message, status, fault = None, 415, "a callback is application/json"
+        if content_type is None or is_json(content_type):
+            try:
+                message = wire.read_callback(body)
+            except RecordError as error:
+                status, fault = 400, str(error)
         if not isinstance(message, wire.ToolResultMessage) and self._rates.take(call):
             raise _rejected(call, 503, "callbacks for this call come too often; retry later")
-        if isinstance(message, RecordError):
-            raise _rejected(call, 400, str(message))
         if message is None:
-            raise _rejected(call, 415, "a callback is application/json")
+            raise _rejected(call, status, fault)
         if not self.urls.belongs_to_thread(token, message.group_id) or _call_named_in(message) not in (None, call):
             raise _dropped(call, "it names another call, or a thread other than its call's")
         if self._concurrent >= MAX_CONCURRENT:
@@ -131,11 +134,11 @@ class CallbackHandler:
         if awaited is None:
             return _log_late(call)
         opened = await self._subscribe(awaited) if message.subscription else None
-        is_over_limit = opened is SubscribeOutcome.LIMIT_REACHED
+        is_over_limit = opened == "limit_reached"
         taken = await self.results.deliver(call, wire.write(_subscription_rejected(message)) if is_over_limit else body)
         if taken is not AnswerStatus.ACCEPTED:
             _log_late(call)
-            if opened is SubscribeOutcome.NEW:
+            if opened == "new":
                 await self.subscriptions.end(message.group_id, call)
         elif is_over_limit:
             log.warning("%s exceeds the subscription limit of its thread; it is canceled", call)
@@ -159,12 +162,12 @@ class CallbackHandler:
     async def _event(self, call: InvocationId, message: wire.SubscriptionEvent, delivery: str | None) -> None:
         if len(message.text) > MAX_EVENT_CHARS:
             raise _rejected(call, 413, f"the text of an event has at most {MAX_EVENT_CHARS} characters; send less")
-        outcome = EventOutcome.UNKNOWN
+        outcome: EventOutcome = "unknown"
         if await self.threads.find(message.group_id) is not None:
             outcome = await self.subscriptions.receive(message, f"evt_{self.unique()}", delivery)
-        if outcome is EventOutcome.LIMIT_REACHED:
+        if outcome == "limit_reached":
             raise _rejected(call, 503, "too many events of this thread wait; retry later")
-        if outcome is EventOutcome.UNKNOWN:
+        if outcome == "unknown":
             raise _rejected(call, 410, "no such subscription")
 
     async def _ask(self, call: InvocationId, message: wire.OAuth | wire.UserChoice, delivery: str | None) -> None:
@@ -176,9 +179,10 @@ class CallbackHandler:
         if found is None:  # a server without SSRF and display rules may not prompt a person
             raise _rejected(call, 503, "the server of this call is not configured here now; retry later")
         source, policy = found
-        error = _url_error(message, source, policy)
-        if error is not None:
-            raise _rejected(call, 400, error)
+        try:
+            fields = _prompt_fields(message, awaited.name, source, policy)
+        except RecordError as error:
+            raise _rejected(call, 400, str(error)) from None
         prompt = Prompt(
             prompt_id=f"prm_{call.partition('_')[2]}-{delivery or self.unique()[-_DIGEST_LENGTH:]}",
             invocation_id=call,
@@ -186,7 +190,7 @@ class CallbackHandler:
             tool_name=awaited.name,
             thread_id=awaited.thread.thread_id,
             asked_at_ns=self.now_ns(),
-            **_prompt_fields(message, awaited.name),  # pyright: ignore[reportArgumentType] -- the fields in which the two kinds differ
+            **fields,  # pyright: ignore[reportArgumentType] -- the members in which the two kinds differ
         )
         outcome = await self.results.ask(prompt, source.max_prompts)
         if outcome is PromptOutcome.TOO_MANY:
@@ -209,21 +213,24 @@ def _call_named_in(message: wire.Callback) -> str | None:
     return message.tool_call_id if isinstance(message, wire.SubscriptionEvent) else message.id
 
 
-def _url_error(message: wire.OAuth | wire.UserChoice, source: RapServer, policy: SsrfPolicy) -> str | None:
-    """Return why the URL of a prompt may not be shown or contacted; None if it may."""
+def _prompt_fields(
+    message: wire.OAuth | wire.UserChoice, tool_name: str, source: RapServer, policy: SsrfPolicy
+) -> dict[str, object]:
+    """Return the members of a prompt in which the two kinds differ.
+
+    Raises:
+        RecordError: its URL may not be shown or contacted.
+    """
     if isinstance(message, wire.OAuth):
-        return auth_url_error(message.auth_url, allows_http=source.shows_http_urls)
+        error = auth_url_error(message.auth_url, allows_http=source.shows_http_urls)
+        if error is not None:
+            raise RecordError(error)
+        text = f"{tool_name} needs an authorization; open the page, and the call continues by itself"
+        return {"kind": PromptKind.AUTHORIZATION, "message": text, "url": message.auth_url}
     try:
         check_url(message.response_url, policy)
     except RecordError as error:
-        return f"response_url: {error}"
-    return None
-
-
-def _prompt_fields(message: wire.OAuth | wire.UserChoice, tool_name: str) -> dict[str, object]:
-    if isinstance(message, wire.OAuth):
-        text = f"{tool_name} needs an authorization; open the page, and the call continues by itself"
-        return {"kind": PromptKind.AUTHORIZATION, "message": text, "url": message.auth_url}
+        raise RecordError(f"response_url: {error}") from None
     return {
         "kind": PromptKind.CHOICE,
         "message": message.prompt,
@@ -235,16 +242,6 @@ def _prompt_fields(message: wire.OAuth | wire.UserChoice, tool_name: str) -> dic
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_LENGTH]
-
-
-def _read(content_type: str | None, body: bytes) -> wire.Callback | RecordError | None:
-    """Return a message, or what is wrong with it; None if it is not labeled as JSON."""
-    if content_type is not None and not is_json(content_type):
-        return None
-    try:
-        return wire.read_callback(body)
-    except RecordError as error:
-        return error
 
 
 def _subscription_rejected(message: wire.ToolResultMessage) -> wire.ToolResultMessage:

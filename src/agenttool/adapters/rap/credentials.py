@@ -11,12 +11,12 @@ import hmac
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
-from agenttool.errors import ConfigError, RecordError
+from agenttool.errors import ConfigError
 from agenttool.records import ClosedEnum
 
 MIN_SECRET_LENGTH = 16
@@ -28,23 +28,6 @@ _SIGNATURE = re.compile(
 )
 _TOKEN = re.compile(r"[\x21-\x7e]+")
 _PORTS = {"http": 80, "https": 443}
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_HEADER_VALUE = re.compile(r"[\x20-\x7e\t]*")
-_RESERVED_HEADERS = frozenset(
-    {
-        "connection",
-        "content-length",
-        "expect",
-        "host",
-        "keep-alive",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    }
-)
-"""The headers that set the destination, the framing or the connection of a request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +156,7 @@ class Signed:
 
     def headers(self, method: str, url: str, body: bytes) -> Mapping[str, str]:
         """Return the header that signs a request for the server of its URL."""
-        fields = (self._sender.value, format_origin(url), str(int(self._clock())), secrets.token_hex(16))
+        fields = (self._sender.value, origin_of(url), str(int(self._clock())), secrets.token_hex(16))
         sender, to, moment, nonce = fields
         signature = self._sign(fields, method, url, body)
         return {SIGNATURE_HEADER: f"v=2,from={sender},to={to},t={moment},n={nonce},s={signature}"}
@@ -191,7 +174,7 @@ class Signed:
         given = _Signature(*matched.groups())
         if not hmac.compare_digest(self._sign(given[:-1], request.method, request.url, request.body), given.signature):
             return "the signature is wrong: the secret, method, path or body differs from what was signed"
-        return self._fields_error(given, format_origin(request.url))
+        return self._fields_error(given, origin_of(request.url))
 
     def _fields_error(self, given: _Signature, origin: str) -> str | None:
         """Return why a request with a valid signature is not for this server now."""
@@ -210,75 +193,22 @@ class Signed:
         return hmac.new(self._secret.encode(), "\n".join(lines).encode(), hashlib.sha256).hexdigest()
 
 
-class OriginBoundCredential:
-    """A credential that is presented to some origins only, because the other side chooses the URLs."""
-
-    def __init__(self, credential: Credential, origins: Iterable[str]) -> None:
-        """Take the credential, and the URLs of the servers that may see it.
-
-        Raises:
-            ConfigError: one of them is not an http or https URL.
-        """
-        self.inner = credential
-        self._origins = frozenset(origin_of(each) for each in origins)
-
-    def caller_of(self, request: CredentialRequest) -> str | None:
-        """Return the caller that the inner credential finds."""
-        return self.inner.caller_of(request)
-
-    def headers(self, method: str, url: str, body: bytes) -> Mapping[str, str]:
-        """Return the inner headers for an allowed origin, and none for any other."""
-        return self.inner.headers(method, url, body) if origin_of(url) in self._origins else {}
-
-
-def is_single_use(credential: Credential | None) -> bool:
-    """Return whether the headers of a credential are valid once, so that a request must not be sent twice."""
-    inner = credential.inner if isinstance(credential, OriginBoundCredential) else credential
-    return isinstance(inner, Signed)
-
-
-def origin_of(url: str) -> tuple[str, str, int]:
-    """Return the scheme, host and port of a URL.
+def origin_of(url: str) -> str:
+    """Return the canonical text of a URL's origin, such as `https://gh.example`, without a default port.
 
     Raises:
         ConfigError: it is not an http or https URL.
     """
     try:
         parts = urlsplit(url)
-        port = parts.port or _PORTS[parts.scheme]
+        port, default = parts.port, _PORTS[parts.scheme]
     except (ValueError, KeyError):
         raise ConfigError(
             f"an origin must be written such as 'https://host.example', got {url!r}; correct it"
         ) from None
-    return parts.scheme, (parts.hostname or "").removesuffix("."), port
-
-
-def format_origin(url: str) -> str:
-    """Return the canonical text of a URL's origin, such as `https://gh.example`, without a default port.
-
-    Raises:
-        ConfigError: it is not an http or https URL.
-    """
-    scheme, host, port = origin_of(url)
+    host = (parts.hostname or "").removesuffix(".")
     named = f"[{host}]" if ":" in host else host
-    return f"{scheme}://{named}" if port == _PORTS[scheme] else f"{scheme}://{named}:{port}"
-
-
-def check_headers(headers: Mapping[str, str]) -> None:
-    """Reject headers that would change the destination or the framing of a request.
-
-    Raises:
-        RecordError: names the header, but never its value, which may be a secret.
-    """
-    seen: set[str] = set()
-    for name, value in headers.items():
-        if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
-            raise RecordError(f"the header {name!r} cannot be sent; use printable characters only")
-        if name.lower() in _RESERVED_HEADERS:
-            raise RecordError(f"the header {name!r} is set by the client and cannot be given; leave it out")
-        if name.lower() in seen:
-            raise RecordError(f"the header {name!r} is given twice; leave one out")
-        seen.add(name.lower())
+    return f"{parts.scheme}://{named}" if port in (None, 0, default) else f"{parts.scheme}://{named}:{port}"
 
 
 def _digest(token: str) -> bytes:

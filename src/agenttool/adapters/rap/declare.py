@@ -8,29 +8,26 @@ from agenttool.adapters.rap.execute import RapExecutor
 from agenttool.adapters.rap.settings import RapServer
 from agenttool.adapters.rap.subscriptions import RESERVED
 from agenttool.adapters.rap.wire import Manifest, ToolDefinition
+from agenttool.adapters.remote_tool import remote_tool
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import (
-    AccessKind,
     ExecutionKind,
-    ExecutionProfile,
-    ExecutionProfileId,
     InputContract,
     InterfaceId,
     InterruptBehavior,
     Json,
     Lifecycle,
-    PermissionProfile,
-    PermissionProfileId,
     RapMapping,
-    RiskLevel,
     ToolDeclaration,
     ToolId,
     ToolInterface,
     ToolKind,
-    WriteEffect,
 )
 
 _PREFIX = "tool_"
+_SUPPORTED = {"supports_progress": False} | dict.fromkeys(
+    ("supports_resume", "supports_background", "supports_artifacts"), True
+)
 _NO_NAMES: Mapping[str, str] = MappingProxyType({})
 
 
@@ -123,13 +120,12 @@ def declare(toolset: Toolset, tool: ToolDefinition, executor: RapExecutor) -> De
     source, hints, is_trusted = toolset.source, tool.hints, toolset.source.trusts_annotations
     is_read_only = is_trusted and hints.get("readOnly") is True
     is_destructive = hints.get("destructive") not in (None, False)  # also for a value of an unknown meaning
-    effect = WriteEffect.IRREVERSIBLE if is_destructive else WriteEffect.REMOTE_MUTATION
     tool_id = ToolId(f"{_PREFIX}{source.name}.{tool.name}")
     manifest = executor.manifest
     mapping = RapMapping(toolset=manifest.name, base_url=source.base, endpoint=manifest.endpoint, operation=tool.name)
     untrusted: list[Json] = [] if is_trusted else [*sorted(hints)]
-    return DeclaredTool(
-        declaration=ToolDeclaration(
+    return remote_tool(
+        ToolDeclaration(
             tool_id=tool_id,
             namespace=source.name,
             name=tool.name,
@@ -140,7 +136,7 @@ def declare(toolset: Toolset, tool: ToolDefinition, executor: RapExecutor) -> De
             external_mappings=(mapping,),
             annotations={"rap": hints, "untrusted": untrusted} if hints else None,
         ),
-        interface=ToolInterface(
+        ToolInterface(
             interface_id=InterfaceId(f"interface:{tool_id}"),
             tool_id=tool_id,
             is_read_only=is_read_only,
@@ -150,28 +146,12 @@ def declare(toolset: Toolset, tool: ToolDefinition, executor: RapExecutor) -> De
             is_open_world=True,
             interrupt_behavior=InterruptBehavior.CANCEL,
         ),
-        execution_profile=ExecutionProfile(
-            execution_profile_id=ExecutionProfileId(f"execution:{tool_id}"),
-            execution_kind=ExecutionKind.HTTP_API,
-            supports_cancel=True,
-            supports_timeout=True,
-            supports_resume=True,
-            supports_background=True,
-            supports_result_persistence=True,
-            supports_artifacts=True,
-            retry_semantics={"idempotent": is_trusted and hints.get("idempotent") is True},
-        ),
-        permission_profile=PermissionProfile(
-            permission_profile_id=PermissionProfileId(f"permission:{tool_id}"),
-            risk_level=RiskLevel.HIGH if is_destructive else RiskLevel.MEDIUM,
-            access_kinds=(AccessKind.NETWORK, AccessKind.EXTERNAL_SEND),
-            write_effects=(WriteEffect.NONE,) if is_read_only else (effect,),
-            network_scope=source.base,
-            approval_required=True if is_destructive else None,
-            approval_reason="its server says that it destroys things" if is_destructive else None,
-        ),
-        executor=executor,
-        shared_state=None,
+        executor,
+        kind=ExecutionKind.HTTP_API,
+        is_idempotent=is_trusted and hints.get("idempotent") is True,
+        network_scope=source.base,
+        approval_reason="its server says that it destroys things",
         is_trusted=is_trusted,
         later=executor,
+        supports=_SUPPORTED,
     )

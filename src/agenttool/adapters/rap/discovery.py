@@ -12,12 +12,12 @@ from contextlib import suppress
 from dataclasses import replace
 
 from agenttool.adapters.rap.declare import Toolset
-from agenttool.adapters.rap.http_client import HttpClient, backoff_s
 from agenttool.adapters.rap.settings import RapServer
 from agenttool.adapters.rap.wire import read_manifest
 from agenttool.codec import read_stored, write_own
 from agenttool.errors import RecordError, StoreError
-from agenttool.ports.source import SOURCE_STATUS, SourceStatus
+from agenttool.http.client import HttpClient, backoff_s
+from agenttool.ports.source import SOURCE_STATUS, SourceHost, SourceStatus
 from agenttool.ports.stores import DocumentStore
 from agenttool.ports.surfacing import ProviderState
 from agenttool.records import Part
@@ -86,17 +86,12 @@ def _read_toolset(source: RapServer, document: bytes) -> Toolset:
 class Discovery:
     """The manifests of a runtime's servers, as far as they are loaded, and the states of the servers."""
 
-    def __init__(
-        self,
-        sources: Iterable[RapServer],
-        clients: Mapping[str, HttpClient],
-        documents: DocumentStore,
-        now_ns: Callable[[], int],
-    ) -> None:
+    _documents: DocumentStore
+    _now_ns: Callable[[], int]
+
+    def __init__(self, sources: Iterable[RapServer], clients: Mapping[str, HttpClient]) -> None:
         self._sources = tuple(sources)
         self._clients = clients
-        self._documents = documents
-        self._now_ns = now_ns
         self._toolsets: dict[str, Toolset] = {}
         self._statuses: dict[str, SourceStatus] = {}
         self._suspicions = {each.name: asyncio.Event() for each in self._sources}
@@ -105,15 +100,16 @@ class Discovery:
     @property
     def toolsets(self) -> tuple[Toolset, ...]:
         """The latest manifest of each server, in configured order."""
-        return tuple(self._toolsets[each.name] for each in self._sources)
+        return tuple(self._toolsets[each.name] for each in self._sources if each.name in self._toolsets)
 
     @property
     def statuses(self) -> tuple[SourceStatus, ...]:
         """The status of each server, in configured order."""
-        return tuple(self._statuses[each.name] for each in self._sources)
+        return tuple(self._statuses[each.name] for each in self._sources if each.name in self._statuses)
 
-    async def discover_all(self) -> None:
+    async def discover_all(self, host: SourceHost) -> None:
         """Request every manifest once, concurrently; a server that takes too long counts as away."""
+        self._documents, self._now_ns = host.documents, host.now_ns
         await asyncio.gather(*map(self._discover_first, self._sources))
 
     def start_watch(self, on_change: Callable[[], Awaitable[None]]) -> None:

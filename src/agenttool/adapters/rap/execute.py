@@ -12,15 +12,15 @@ from typing import cast
 
 from agenttool.adapters.rap import wire
 from agenttool.adapters.rap.callback_urls import DAY_NS, CallbackUrls
-from agenttool.adapters.rap.credentials import is_single_use
-from agenttool.adapters.rap.http_client import DEFAULT_OPTIONS, HttpClient, HttpReply, RequestOptions
+from agenttool.adapters.rap.credentials import Signed
 from agenttool.adapters.rap.settings import RapServer
 from agenttool.adapters.rap.threads import ThreadRegistry
 from agenttool.adapters.rap.translate import output_of
 from agenttool.errors import RecordError, StoreError, ToolFailure
+from agenttool.http.client import DEFAULT_OPTIONS, HttpClient, HttpReply, RequestOptions
 from agenttool.ports.deferred import DEFERRED, Deferral, PendingCall, Prompt, ReplyOutcome, Thread
-from agenttool.ports.executor import Job
-from agenttool.records import ErrorClass, InvocationId, JsonObject, RetryGuidance, ToolError
+from agenttool.ports.executor import Job, call_failure
+from agenttool.records import ErrorClass, InvocationId, JsonObject, ToolError
 
 log = logging.getLogger("agenttool.rap")
 
@@ -65,11 +65,13 @@ class RapExecutor:
         thread = job.thread
         if self.now_ns() >= self.urls.expires_at_ns(job.invocation_id):
             message = "nothing was sent: the call is so old that its callback URL has expired; call again"
-            raise _failure(ErrorClass.EXECUTION_FAILED, message, safe=True, code="expired")
+            raise call_failure(ErrorClass.EXECUTION_FAILED, message, code="expired")
         try:
             await self.threads.open(thread)
         except StoreError as error:
-            raise _failure(ErrorClass.DEPENDENCY_UNAVAILABLE, f"nothing was sent: {error}", safe=True) from error
+            raise call_failure(
+                ErrorClass.DEPENDENCY_UNAVAILABLE, f"nothing was sent: {error}", code="not_stored"
+            ) from error
         invocation = wire.Invocation(
             operation=self.operation,
             arguments=job.call_input,
@@ -83,11 +85,11 @@ class RapExecutor:
         try:
             body = wire.write(invocation)
         except RecordError as error:
-            raise _failure(ErrorClass.EXECUTION_FAILED, f"nothing was sent: {error}", safe=True) from error
+            raise call_failure(ErrorClass.EXECUTION_FAILED, f"nothing was sent: {error}", code="argument") from error
         job.add_native_ids("rap", self._ids(invocation))
-        return await self._send(job.invocation_id, body)
+        return await self._send(job, body)
 
-    async def _send(self, invocation_id: InvocationId, body: bytes) -> object:
+    async def _send(self, job: Job, body: bytes) -> object:
         """Send an invocation until it is acknowledged; again only if nothing left, or if it may arrive twice.
 
         If the last attempt left and got no reply, the result may still arrive, and the call waits for it if the source
@@ -107,8 +109,9 @@ class RapExecutor:
                 if reply.is_sent and reply.status is None and self.source.within_s is not None:
                     return Deferral.UNACKNOWLEDGED  # only the acknowledgement may be lost
                 raise self._unreachable(reply, attempts, may_have_arrived=may_have_arrived)
-            await asyncio.sleep(reply.delay_s(attempts, first_s=FIRST_DELAY_S, max_s=MAX_DELAY_S))
-            if may_have_arrived and await self.pending(invocation_id) is None:
+            async with job.outside():
+                await asyncio.sleep(reply.delay_s(attempts, first_s=FIRST_DELAY_S, max_s=MAX_DELAY_S))
+            if may_have_arrived and await self.pending(job.invocation_id) is None:
                 return DEFERRED  # another process has received the result
 
     def _rejected(self, reply: HttpReply, attempts: int, *, may_have_arrived: bool) -> ToolFailure:
@@ -117,7 +120,7 @@ class RapExecutor:
         message = f"the server {self.source.name!r} did not accept the call: {reason}"
         if may_have_arrived:
             message += f"; that was attempt {attempts}, and an earlier one may have been accepted"
-        return _failure(ErrorClass.EXECUTION_FAILED, message, safe=not may_have_arrived, code="not_accepted")
+        return call_failure(ErrorClass.EXECUTION_FAILED, message, is_safe=not may_have_arrived, code="not_accepted")
 
     def _unreachable(self, reply: HttpReply, attempts: int, *, may_have_arrived: bool) -> ToolFailure:
         reason = reply.fault or f"it answered {reply.status}"
@@ -127,7 +130,9 @@ class RapExecutor:
             message += "; it may have accepted it, so check the tool's effects before you call again"
         elif not reply.is_sent:
             message = f"nothing was sent: {message}"
-        return _failure(ErrorClass.DEPENDENCY_UNAVAILABLE, message, safe=not may_have_arrived, code="not_acknowledged")
+        return call_failure(
+            ErrorClass.DEPENDENCY_UNAVAILABLE, message, is_safe=not may_have_arrived, code="not_acknowledged"
+        )
 
     def _ids(self, message: wire.Invocation) -> JsonObject:
         known: JsonObject = {
@@ -195,12 +200,6 @@ class RapExecutor:
         return ReplyOutcome.AWAY if reply.is_retryable else ReplyOutcome.REFUSED
 
 
-def _failure(error_class: ErrorClass, message: str, *, safe: bool, code: str | None = None) -> ToolFailure:
-    return ToolFailure(
-        ToolError(error_class=error_class, error_code=code, message=message, retry=RetryGuidance(safe=safe))
-    )
-
-
 class NoticeSender:
     """Posts notices to every server, once and in the background; nothing depends on their arrival."""
 
@@ -232,7 +231,7 @@ async def _post(
     source: RapServer, client: HttpClient, url: str, body: bytes, options: RequestOptions = DEFAULT_OPTIONS
 ) -> HttpReply:
     """Post a message with the credential of a server; each attempt has its own signature."""
-    options = options._replace(send_once=options.send_once or is_single_use(source.credential))
+    options = options._replace(send_once=options.send_once or isinstance(source.credential, Signed))
     return await client.post(url, body, source.headers("POST", url, body), options=options)
 
 

@@ -18,8 +18,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from agenttool.adapters.rap.callback_urls import PATH, CallbackUrls, is_served
 from agenttool.adapters.rap.callbacks import CallbackHandler
-from agenttool.adapters.rap.request_body import read_body
-from agenttool.adapters.rap.request_guard import RequestGuard, parse_host, problem_document
+from agenttool.http.request_body import read_body
+from agenttool.http.request_guard import RequestGuard, parse_host, problem_document
 from agenttool.ports.stores import DocumentStore
 
 MAX_BODY_BYTES = 20_000_000
@@ -39,8 +39,11 @@ MAX_HEAD_BYTES = 32_768
 MAX_OVERHEAD_BYTES = 65_536
 """The bytes that a request may have besides its body: its head, the framing of its chunks, and its trailers."""
 
-MAX_DISCARDED_BYTES = 2_000_000
-"""How many bytes of a body are read after its request was refused, so that the client can read the response."""
+MAX_DISCARDED_BYTES = MAX_BODY_BYTES
+"""How many bytes of a body are read after its request was refused.
+
+So the client can read the response, and its connection serves the next request.
+"""
 
 MAX_CONNECTIONS = 500
 """Beyond this number a connection with an incomplete request is closed, or else an idle one. A gateway sets its own."""

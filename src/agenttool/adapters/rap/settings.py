@@ -4,10 +4,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Annotated
 
-from agenttool.adapters.rap.credentials import Bearer, Credential, Signed, check_headers, origin_of
+from agenttool.adapters.rap.credentials import Bearer, Credential, Signed, origin_of
 from agenttool.adapters.source_settings import check_name
 from agenttool.config.table import Meta, Switch, TableError, Text, members_of, read_table
 from agenttool.errors import ConfigError, RecordError
+from agenttool.http.headers import check_headers
 from agenttool.records import JsonObject, Part
 
 _PIN = re.compile(r"sha256:[0-9a-f]{64}")

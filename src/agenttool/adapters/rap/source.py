@@ -2,24 +2,23 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from agenttool.adapters.rap.callback_urls import PATH, CallbackUrls, claim_address, find_claimed, load_secret
 from agenttool.adapters.rap.callbacks import CallbackHandler
 from agenttool.adapters.rap.declare import Toolset, declare, is_repeatable, source_name_in, withhold_clashes
 from agenttool.adapters.rap.discovery import Discovery
 from agenttool.adapters.rap.execute import DEFAULT_ATTEMPTS, NoticeSender, RapExecutor
-from agenttool.adapters.rap.http_client import HttpClient
 from agenttool.adapters.rap.listener import CallbackApp, Listener, open_listener, open_previous_listener
 from agenttool.adapters.rap.settings import RapServer, read_source
 from agenttool.adapters.rap.subscriptions import SubscriptionStore, cancel_subscription_tool
 from agenttool.adapters.rap.threads import ThreadRegistry, ViewStore
 from agenttool.adapters.rap.wire import CloseThread, Manifest, Migrate, ToolDefinition, write
 from agenttool.adapters.source_settings import read_all
-from agenttool.adapters.ssrf import SsrfPolicy
 from agenttool.config import environment
+from agenttool.http.client import HttpClient
+from agenttool.http.ssrf import SsrfPolicy
 from agenttool.ports.source import SourceHost, SourceSettings, SourceStatus, SourceTable
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import Lifecycle, ToolId
@@ -30,68 +29,6 @@ log = logging.getLogger("agenttool.rap")
 MIGRATION_TIMEOUT_S = 600.0
 _DECLARED_AT_A_TIME = 50
 """How many tools are declared before the event loop runs other work."""
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class RapToolRegistry:
-    """Declares the tools of all servers in the runtime, and again when one is withheld, released, changed or gone.
-
-    Attributes:
-        make: makes the declaration of one tool of a manifest.
-        declare_tool: declares it in the runtime, and returns why the runtime rejects it.
-    """
-
-    make: Callable[[Toolset, Manifest, ToolDefinition], DeclaredTool]
-    declare_tool: Callable[[DeclaredTool], str | None]
-    _declared: dict[ToolId, DeclaredTool] = field(default_factory=dict[ToolId, DeclaredTool])
-
-    async def update(self, toolsets: Iterable[Toolset]) -> tuple[str, ...]:
-        """Declare new and changed tools; return why the runtime rejected any.
-
-        The event loop runs other work in between, because a server may have very many tools.
-        """
-        faults: list[str] = []
-        loaded = [(each, each.manifest) for each in toolsets if each.manifest is not None]
-        tools = [self.make(toolset, manifest, tool) for toolset, manifest in loaded for tool in toolset.tools]
-        for count, tool in enumerate((*tools, *self._gone(tools, {each.source.name for each, _ in loaded})), 1):
-            declaration = tool.declaration
-            if not _is_same(tool, self._declared.get(declaration.tool_id)):
-                fault = self.declare_tool(tool)
-                if fault is None:
-                    self._declared[declaration.tool_id] = tool
-                else:
-                    faults.append(f"{declaration.name!r} of {declaration.namespace!r} cannot be offered: {fault}")
-            if not count % _DECLARED_AT_A_TIME:
-                await asyncio.sleep(0)
-        return tuple(faults)
-
-    def _gone(self, tools: Iterable[DeclaredTool], namespaces: Collection[str]) -> list[DeclaredTool]:
-        """Return the tools that their server no longer offers, as disabled tools: waiting calls can still end."""
-        present = {each.declaration.tool_id for each in tools}
-        gone = (
-            each
-            for tool_id, each in self._declared.items()
-            if tool_id not in present and each.declaration.namespace in namespaces
-        )
-        return [
-            replace(each, declaration=replace_record(each.declaration, lifecycle=Lifecycle.DISABLED)) for each in gone
-        ]
-
-    @property
-    def offered(self) -> Mapping[str, str]:
-        """The names that are offered, and by which source."""
-        declarations = (each.declaration for each in self._declared.values())
-        available = (each for each in declarations if each.lifecycle is Lifecycle.AVAILABLE)
-        return {each.name: source_name_in(each.tool_id) for each in available}
-
-    def knows(self, tool_id: ToolId) -> bool:
-        """Return whether a tool is declared, offered or not."""
-        return tool_id in self._declared
-
-
-def _is_same(tool: DeclaredTool, before: DeclaredTool | None) -> bool:
-    """Return whether a tool is declared with these records already."""
-    return before is not None and _records_of(tool) == _records_of(before)
 
 
 def _records_of(tool: DeclaredTool) -> tuple[object, ...]:
@@ -132,18 +69,18 @@ class RapClient:
     callbacks: CallbackHandler
     moved_from: str | None = None
     _host: SourceHost
-    _discovery: Discovery | None = None
-    _registry: RapToolRegistry
 
     def __init__(self, servers: Iterable[RapServer]) -> None:
         """Take the servers; `connect` contacts them."""
         self.servers = tuple(servers)
         self._clients = {each.name: HttpClient(_policy_of(each)) for each in self.servers}
         self._by_name = {each.name: (each, _policy_of(each)) for each in self.servers}
+        self._discovery = Discovery(self.servers, self._clients)
+        self._declared: dict[ToolId, DeclaredTool] = {}
         self._update_lock = asyncio.Lock()
         self._notices = NoticeSender((each, self._clients[each.name]) for each in self.servers)
         self._listener_faults: tuple[str, ...] = ()
-        self._registry_faults: tuple[str, ...] = ()
+        self._rejections: tuple[str, ...] = ()
         self._logged: frozenset[str] = frozenset()
         self._listener: Listener | None = None
 
@@ -163,25 +100,23 @@ class RapClient:
         moved_from = await claim_address(host.documents, own) if host.is_served else None
         other = None if host.is_served else await find_claimed(host.documents, own)
         self.moved_from = None if moved_from is None else moved_from.removesuffix(PATH)
-        discovery = self._assemble(host, other or own)
+        self._assemble(host, other or own)
         if other is None and host.public_url is None:
             await self._listen(secret)
         else:
             self._listener = await open_previous_listener(self.callbacks, host.documents, secret)
         self._warn_about_http()
         host.declare(cancel_subscription_tool(self.subscriptions, self._notices.cancel))
-        await discovery.discover_all()
-        self._discovery = discovery
+        await self._discovery.discover_all(host)
         await self._update()
-        discovery.start_watch(self._update)
+        self._discovery.start_watch(self._update)
 
-    def _assemble(self, host: SourceHost, urls: CallbackUrls) -> Discovery:
+    def _assemble(self, host: SourceHost, urls: CallbackUrls) -> None:
         """Make the parts that need the host."""
         self._host = host
         self.threads = ThreadRegistry(host.documents)
         self.subscriptions = SubscriptionStore(host.documents)
         self.views = ViewStore(host.documents)
-        discovery = Discovery(self.servers, self._clients, host.documents, host.now_ns)
         self.callbacks = CallbackHandler(
             urls=urls,
             results=host.results,
@@ -193,13 +128,8 @@ class RapClient:
             unique=host.unique,
             withdraw=self._notices.cancel,
         )
-        declare_one = partial(self._declare, discovery.suspect)
-        self._registry = RapToolRegistry(make=declare_one, declare_tool=host.declare)
-        return discovery
 
-    def _declare(
-        self, suspect: Callable[[str], None], toolset: Toolset, manifest: Manifest, tool: ToolDefinition
-    ) -> DeclaredTool:
+    def _declare(self, toolset: Toolset, manifest: Manifest, tool: ToolDefinition) -> DeclaredTool:
         source = toolset.source
         max_sends = source.attempts or (DEFAULT_ATTEMPTS if is_repeatable(source, tool) else 1)
         executor = RapExecutor(
@@ -210,7 +140,7 @@ class RapClient:
             client=self._clients[source.name],
             notices=self._notices,
             pending=self._host.results.get,
-            suspect=suspect,
+            suspect=self._discovery.suspect,
             urls=self.callbacks.urls,
             threads=self.threads,
             now_ns=self._host.now_ns,
@@ -239,7 +169,7 @@ class RapClient:
     def faults(self) -> tuple[str, ...]:
         """The current faults: why tools are not offered, or why callbacks of earlier calls are lost."""
         faults = (each.fault for each in self._toolsets() if each.fault is not None)
-        return (*self._listener_faults, *faults, *self._registry_faults)
+        return (*self._listener_faults, *faults, *self._rejections)
 
     @property
     def withheld(self) -> Mapping[str, tuple[str, ...]]:
@@ -248,27 +178,54 @@ class RapClient:
 
     def health(self) -> tuple[SourceStatus, ...]:
         """Return the discovery status of each server."""
-        return () if self._discovery is None else self._discovery.statuses
+        return self._discovery.statuses
 
     def awaits(self, tool_id: ToolId) -> str | None:
         """Return the server that calls of a tool wait for, because it does not offer the tool now; None if it does."""
-        return None if self._registry.knows(tool_id) else source_name_in(tool_id)
+        return None if tool_id in self._declared else source_name_in(tool_id)
 
     async def _update(self) -> None:
         """Declare the loaded tools in the runtime, log new faults, and report the state of each server."""
         async with self._update_lock:
-            self._registry_faults = await self._registry.update(self._toolsets())
+            self._rejections = await self._declare_all()
             for fault in self.faults:
                 if fault not in self._logged:
                     log.error(fault)
             self._logged = frozenset(self.faults)
             await self._host.set_states({each.source: each.state for each in self.health()})
 
-    def _toolsets(self) -> tuple[Toolset, ...]:
-        return withhold_clashes(self._loaded(), self._registry.offered)
+    async def _declare_all(self) -> tuple[str, ...]:
+        """Declare new and changed tools, and those that are gone as disabled; return why the runtime rejected any.
 
-    def _loaded(self) -> tuple[Toolset, ...]:
-        return () if self._discovery is None else self._discovery.toolsets
+        The event loop runs other work in between, because a server may have very many tools.
+        """
+        faults: list[str] = []
+        loaded = [(each, each.manifest) for each in self._toolsets() if each.manifest is not None]
+        tools = [self._declare(toolset, manifest, tool) for toolset, manifest in loaded for tool in toolset.tools]
+        present, names = {each.declaration.tool_id for each in tools}, {each.source.name for each, _ in loaded}
+        tools += [  # waiting calls of a tool that is gone can still end
+            replace(each, declaration=replace_record(each.declaration, lifecycle=Lifecycle.DISABLED))
+            for tool_id, each in self._declared.items()
+            if tool_id not in present and each.declaration.namespace in names
+        ]
+        for count, tool in enumerate(tools, 1):
+            declaration = tool.declaration
+            before = self._declared.get(declaration.tool_id)
+            if before is None or _records_of(tool) != _records_of(before):
+                fault = self._host.declare(tool)
+                if fault is None:
+                    self._declared[declaration.tool_id] = tool
+                else:
+                    faults.append(f"{declaration.name!r} of {declaration.namespace!r} cannot be offered: {fault}")
+            if not count % _DECLARED_AT_A_TIME:
+                await asyncio.sleep(0)
+        return tuple(faults)
+
+    def _toolsets(self) -> tuple[Toolset, ...]:
+        """Return the manifests; a name stays with the source that offers it already."""
+        declarations = (each.declaration for each in self._declared.values())
+        offered = {each.name: each.namespace for each in declarations if each.lifecycle is Lifecycle.AVAILABLE}
+        return withhold_clashes(self._discovery.toolsets, offered)
 
     def _source_of(self, tool_id: ToolId) -> tuple[RapServer, SsrfPolicy] | None:
         """Return the server of a tool, also while its manifest is not loaded, because its calls may wait."""
@@ -297,7 +254,9 @@ class RapClient:
         Returns:
             The faults; empty if all servers moved the session.
         """
-        flagged = [each for each in self._loaded() if each.manifest is not None and each.manifest.needs_migration]
+        flagged = [
+            each for each in self._discovery.toolsets if each.manifest is not None and each.manifest.needs_migration
+        ]
         missing = [each.source.name for each in flagged if each.source.name not in destinations]
         if missing:
             return tuple(f"{name!r} stores state and has no destination; name one" for name in missing)
@@ -319,8 +278,7 @@ class RapClient:
 
         Senders of callbacks retry later.
         """
-        if self._discovery is not None:
-            await self._discovery.stop()
+        await self._discovery.stop()
         if self._listener is not None:
             await self._listener.stop()
         await self._notices.close()

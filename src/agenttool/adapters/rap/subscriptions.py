@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Literal
 
 from agenttool.adapters.rap.threads import thread_key
 from agenttool.adapters.rap.wire import SubscriptionEvent
@@ -14,7 +15,6 @@ from agenttool.ports.executor import Job
 from agenttool.ports.stores import DocumentStore
 from agenttool.ports.tool import DeclaredTool, own_tool
 from agenttool.records import (
-    ClosedEnum,
     ErrorClass,
     InvocationId,
     JsonObject,
@@ -94,20 +94,8 @@ class InjectedEvent(Part, frozen=True, kw_only=True):
     is_final: bool = False
 
 
-class SubscribeOutcome(ClosedEnum):
-    """What became of a request to open a subscription."""
-
-    NEW = "new"
-    EXISTING = "existing"
-    LIMIT_REACHED = "limit_reached"
-
-
-class EventOutcome(ClosedEnum):
-    """What became of an event."""
-
-    STORED = "stored"
-    UNKNOWN = "unknown"
-    LIMIT_REACHED = "limit_reached"
+SubscribeOutcome = Literal["new", "existing", "limit_reached"]
+EventOutcome = Literal["stored", "unknown", "limit_reached"]
 
 
 class SubscriptionStore:
@@ -121,13 +109,13 @@ class SubscriptionStore:
         """Store a subscription, unless its thread has `limit` others already."""
         thread_id, tool_call_id = subscription.thread.thread_id, subscription.tool_call_id
         if await self.find(thread_id, tool_call_id) is not None:
-            return SubscribeOutcome.EXISTING
+            return "existing"
         if len(await self.of(thread_id, limit)) >= limit:
-            return SubscribeOutcome.LIMIT_REACHED
+            return "limit_reached"
         is_new = await self._documents.swap(
             _OPEN, thread_key(thread_id, tool_call_id), before=None, after=write_own(subscription)
         )
-        return SubscribeOutcome.NEW if is_new else SubscribeOutcome.EXISTING
+        return "new" if is_new else "existing"
 
     async def find(self, thread_id: str, tool_call_id: str) -> Subscription | None:
         """Return an open subscription of a thread."""
@@ -164,11 +152,11 @@ class SubscriptionStore:
         while (body := await self._documents.get(_OPEN, key)) is not None:
             subscription = read_own(body, Subscription)
             if delivery in subscription.handled:
-                return EventOutcome.STORED
+                return "stored"
             prefix = thread_key(message.group_id)
             waiting = await self._documents.keys(_BY_THREAD, prefix=prefix, limit=MAX_WAITING_EVENTS)
             if len(waiting) >= MAX_WAITING_EVENTS:
-                return EventOutcome.LIMIT_REACHED
+                return "limit_reached"
             event = write_own(_injected(subscription, message, event_id))
             handled = subscription.handled if delivery is None else (*subscription.handled, delivery)
             open_after = replace(subscription, handled=handled[-_MAX_DELIVERIES:])
@@ -176,8 +164,8 @@ class SubscriptionStore:
             beside = {(_EVENTS, event_id): event, (_BY_THREAD, thread_key(message.group_id, event_id)): b"1"}
             if await self._documents.swap(_OPEN, key, before=body, after=after, beside=beside):
                 self._arrived.set()
-                return EventOutcome.STORED
-        return EventOutcome.UNKNOWN
+                return "stored"
+        return "unknown"
 
     async def events(self, after: str = "", limit: int = 1000) -> tuple[InjectedEvent, ...]:
         """Return unhandled events in the order of arrival."""

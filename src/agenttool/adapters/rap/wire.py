@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
-from agenttool.codec import SHALLOW, is_too_deep, json_bytes, lower_first
+from agenttool.codec import SHALLOW, check_syntax, is_too_deep, json_bytes, lower_first
 from agenttool.errors import RecordError
 from agenttool.records import Json, JsonObject
 from agenttool.schema.compile import compile_schema
@@ -62,6 +62,7 @@ def read(data: bytes, kind: type[_M]) -> _M:
     try:
         message = cast("_M", _decoder(kind).decode(data))
     except msgspec.ValidationError as error:
+        check_syntax(data, what="a message")
         raise _explained(error) from None
     except RecursionError:
         raise RecordError("a message must not be nested too deeply; flatten it") from None
@@ -137,7 +138,7 @@ def _explained(error: msgspec.ValidationError) -> RecordError:
     missing = re.search(r"missing required field `([^`]+)`", message)
     if missing:
         return RecordError(f"a member {missing[1]!r} is required; add it", pointer=pointer + pointer_of([missing[1]]))
-    message = _single_line(message)
+    message = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in message[:_MAX_QUOTED])
     advice = "" if ";" in message else "; see the message's fields"
     return RecordError(f"{lower_first(message)}{advice}", pointer=pointer)
 
@@ -145,11 +146,6 @@ def _explained(error: msgspec.ValidationError) -> RecordError:
 def _steps(path: str) -> Iterator[str]:
     """Yield the steps of the library's path up to the first object with arbitrary members."""
     return ("".join(step.groups(default="")) for step in _STEP.finditer(path.partition("[...]")[0]))
-
-
-def _single_line(text: str) -> str:
-    """Return untrusted text for logs and replies: escaped and of limited length."""
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text[:_MAX_QUOTED])
 
 
 class ToolDefinition(Message, frozen=True, kw_only=True):

@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING, NewType
 
 from agenttool.catalog.entry import Entry
 from agenttool.catalog.search.tokens import SEPARATOR, spaced, split_statements
-from agenttool.catalog.search.vocabulary import SpellingIndex, Vocabulary
+from agenttool.catalog.search.vocabulary import Vocabulary
 from agenttool.records import Json, ToolDeclaration
 from agenttool.schema.views import model_view
 
 if TYPE_CHECKING:
     from agenttool.catalog.search.full_text import FullTextIndex
-
-STALE_LIMIT = 500
-"""How many documents may be removed before unused words are deleted; in a large store, as many as it holds."""
 
 SUMMARY_WORDS = 35
 """The first words of a description, which describe what a tool does; the rest are details."""
@@ -49,8 +46,6 @@ FIELD_TITLES = (
 
 EncodedDocument = NewType("EncodedDocument", str)
 """The symbols of a tool's words, field by field, with `SEPARATOR` between the fields."""
-
-_EMPTY = EncodedDocument("")
 
 
 def encode_fields(entries: Sequence[Entry], vocabulary: Vocabulary) -> tuple[Sequence[str], ...]:
@@ -110,10 +105,7 @@ class ToolDocuments:
 
     def __init__(self) -> None:
         self.vocabulary = Vocabulary()
-        self.spellings = SpellingIndex()
-        self._documents: list[EncodedDocument] = []
-        self._count = 0
-        self._removed = 0
+        self.documents: dict[int, EncodedDocument] = {}
         self._field_lengths = [0] * len(DocumentField)
         self._frequencies: dict[str, int] = {}
 
@@ -124,50 +116,25 @@ class ToolDocuments:
 
         return FullTextIndex()
 
-    @property
-    def documents(self) -> Sequence[EncodedDocument]:
-        """All documents by number; an absent one is empty."""
-        return self._documents
-
-    def has(self, number: int) -> bool:
-        """Return whether there is a document with this number."""
-        return number < len(self._documents) and bool(self._documents[number])
-
     def put(self, entries: Mapping[int, Entry]) -> None:
         """Encode tools and add them under numbers that are free; many at once take less time each."""
         fields = encode_fields([*entries.values()], self.vocabulary)
         for field, texts in enumerate(fields):
             self._field_lengths[field] += sum(map(len, texts))
-        self._documents += [_EMPTY] * (max(entries) + 1 - len(self._documents))
-        self._count += len(entries)
-        self._frequencies.clear()
         documents = map(EncodedDocument, map(SEPARATOR.join, zip(*fields, strict=True)))
         new = dict(zip(entries, documents, strict=True))
-        for number, document in new.items():
-            self._documents[number] = document
-        self.full_text.add(new.items())
+        self.documents |= new
+        self.full_text.add(new)
+        self._frequencies.clear()
 
     def remove(self, number: int) -> None:
         """Remove a document, if there is one with this number."""
-        if self.has(number):
-            document, self._documents[number] = self._documents[number], _EMPTY
-            self._count -= 1
-            self._removed += 1
-            self._frequencies.clear()
+        document = self.documents.pop(number, None)
+        if document is not None:
             for field, symbols in enumerate(document.split(SEPARATOR)):
                 self._field_lengths[field] -= len(symbols)
             self.full_text.remove(number)
-
-    def refresh(self) -> None:
-        """Make new words known to spelling correction."""
-        if self._removed > max(STALE_LIMIT, self._count):
-            self.vocabulary.retain(frozenset[str]().union(*self._documents))
-            self.spellings = SpellingIndex()
             self._frequencies.clear()
-            self._removed = 0
-        new = self.vocabulary.take_new()
-        if new:
-            self.spellings.add(self.vocabulary.words, new)
 
     def frequency(self, symbol: str) -> int:
         """Count the documents that contain a word."""
@@ -176,10 +143,11 @@ class ToolDocuments:
             count = self._frequencies[symbol] = self.full_text.frequency(symbol)
         return count
 
-    def rarity(self, frequency: int) -> float:
-        """Return the inverse document frequency of a word that this many documents contain."""
-        return log(1 + (self._count - frequency + 0.5) / (frequency + 0.5))
+    def rarity(self, symbol: str | None) -> float:
+        """Return the inverse document frequency of a word; None stands for a word that no document contains."""
+        frequency = self.frequency(symbol) if symbol else 0
+        return log(1 + (len(self.documents) - frequency + 0.5) / (frequency + 0.5))
 
     def average_length(self, field: DocumentField) -> float:
         """Return how many words a field has on average."""
-        return max(1.0, self._field_lengths[field] / max(1, self._count))
+        return max(1.0, self._field_lengths[field] / max(1, len(self.documents)))

@@ -1,9 +1,8 @@
 """A full-text index in memory that selects the tools of a large catalog that are worth scoring."""
 
-from collections.abc import Iterable
-from typing import Protocol, cast
+from collections.abc import Iterable, Mapping
 
-from tantivy import Document, Index, Occur, Query, SchemaBuilder, TextAnalyzerBuilder, Tokenizer
+from tantivy import Document, Index, Occur, Query, SchemaBuilder, Searcher, TextAnalyzerBuilder, Tokenizer
 
 from agenttool.catalog.search.tokens import SEPARATOR
 
@@ -12,12 +11,6 @@ HEAP_BYTES = 60_000_000
 
 NAME_COPIES, NAMESPACE_COPIES = 3, 2
 """How often the words of these fields are indexed, so that they weigh more. Words of details are indexed once."""
-
-
-class _Counted(Protocol):
-    """A search result with its count, which the type stubs of the library leave out."""
-
-    count: int | None
 
 
 class FullTextIndex:
@@ -33,51 +26,44 @@ class FullTextIndex:
         self._writer = self._index.writer(HEAP_BYTES, 1)
         self._needs_commit = self._has_removed = False
 
-    def add(self, documents: Iterable[tuple[int, str]]) -> None:
+    def add(self, documents: Mapping[int, str]) -> None:
         """Add documents with their numbers; the next search finds them."""
-        for number, document in documents:
-            self._write(number, document)
+        for number, document in documents.items():
+            name, alias, hint, summary, details, parameters, about, namespace = document.split(SEPARATOR)
+            once = "".join(set(details + parameters + about))
+            page = Document()
+            page.add_integer("number", number)
+            page.add_text("words", name * NAME_COPIES + namespace * NAMESPACE_COPIES + alias + hint + summary + once)
+            self._writer.add_document(page)
         self._needs_commit = True
-
-    def _write(self, number: int, document: str) -> None:
-        name, alias, hint, summary, details, parameters, about, namespace = document.split(SEPARATOR)
-        words = "".join((name * NAME_COPIES, namespace * NAMESPACE_COPIES, alias, hint, summary))
-        if rest := details + parameters + about:
-            words += "".join(set(rest))
-        page = Document()
-        page.add_integer("number", number)
-        page.add_text("words", words)
-        self._writer.add_document(page)
 
     def remove(self, number: int) -> None:
         """Remove a document; the next search does not find it."""
         self._writer.delete_documents_by_term("number", number)
         self._needs_commit = self._has_removed = True
 
-    def _commit(self) -> None:
+    def _searcher(self) -> Searcher:
         if self._needs_commit:
             self._writer.commit()
             self._index.reload()
             self._needs_commit = False
+        return self._index.searcher()
+
+    def _contains(self, symbol: str) -> Query:
+        return Query.term_query(self._schema, "words", symbol, "freq")
 
     def frequency(self, symbol: str) -> int:
         """Count the documents with a symbol."""
-        self._commit()
-        searcher = self._index.searcher()
+        searcher = self._searcher()
         if not self._has_removed:
             return searcher.doc_freq("words", symbol)
         # The statistics include removed documents until their segment is merged; a search does not.
-        found: object = searcher.search(Query.term_query(self._schema, "words", symbol, "freq"), 1)
-        return cast("_Counted", found).count or 0
+        return searcher.search(self._contains(symbol), 1).count or 0  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue, reportUnknownVariableType] -- the stubs leave it out
 
     def best(self, symbols: Iterable[tuple[str, float]], limit: int) -> list[int]:
         """Return the numbers of the documents that match these weighted symbols best, best first."""
-        self._commit()
-        terms = [
-            (Occur.Should, Query.boost_query(Query.term_query(self._schema, "words", symbol, "freq"), weight))
-            for symbol, weight in symbols
-        ]
-        searcher = self._index.searcher()
+        terms = [(Occur.Should, Query.boost_query(self._contains(symbol), weight)) for symbol, weight in symbols]
+        searcher = self._searcher()
         hits = searcher.search(Query.boolean_query(terms), limit, count=False).hits
         numbers = searcher.fast_field_values("number", [address for _, address in hits])
         return [int(number) for number in numbers if number is not None]

@@ -1,17 +1,16 @@
 """The searchable index of all tools of a catalog."""
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from heapq import nlargest
 from itertools import islice
-from math import hypot
 from operator import itemgetter
+from typing import NamedTuple
 
 from agenttool.catalog.entry import Entry
 from agenttool.catalog.search.documents import ToolDocuments, text_for_embedding
 from agenttool.catalog.search.query import QueryTerm, content_sentences, parse_query
-from agenttool.catalog.search.ranking import DocumentScorer, combine_scores, diversify
+from agenttool.catalog.search.ranking import DocumentScorer, combine_scores
 from agenttool.catalog.search.tokens import is_identifier
 from agenttool.ports.retriever import Retriever
 from agenttool.ports.semantic_index import SemanticIndex
@@ -29,6 +28,9 @@ CANDIDATE_SYMBOLS = 32
 MAX_QUERY_LENGTH = 20_000
 """How many characters of a query are read."""
 
+STALE_LIMIT = 500
+"""How many tools may be removed before all are encoded again; in a large catalog, as many as it holds."""
+
 MIN_SCORE = 0.0001
 
 MAX_NAME_LENGTH = 4096
@@ -38,8 +40,7 @@ MAX_DOTS = 64
 """At how many dots a qualified name is split."""
 
 
-@dataclass(frozen=True, slots=True)
-class SearchHit:
+class SearchHit(NamedTuple):
     """One tool that matches a query, with its score from 0 to 1 and the reason."""
 
     tool_id: ToolId
@@ -60,24 +61,18 @@ class ToolIndex:
         self._names = ExactNames()
         self._unnamed: list[Entry] = []
         self._numbers: dict[ToolId, int] = {}
-        self._entries: list[Entry | None] = []
+        self._entries: dict[int, Entry] = {}
+        self._waiting: dict[int, Entry] = {}
         self._free: list[int] = []
-        self._waiting: dict[int, None] = {}
+        self._removed = 0
         self._store = ToolDocuments()
 
     def put(self, entry: Entry) -> None:
         """Add a tool, or replace the one with the same id."""
-        tool_id = entry.tool_id
-        if tool_id in self._numbers:
-            self.remove(tool_id)
-        if self._free:
-            number = self._free.pop()
-            self._entries[number] = entry
-        else:
-            number = len(self._entries)
-            self._entries.append(entry)
-        self._numbers[tool_id] = number
-        self._waiting[number] = None
+        self.remove(entry.tool_id)
+        number = self._free.pop() if self._free else len(self._numbers)
+        self._numbers[entry.tool_id] = number
+        self._entries[number] = self._waiting[number] = entry
         self._unnamed.append(entry)
 
     def remove(self, tool_id: ToolId) -> None:
@@ -85,27 +80,26 @@ class ToolIndex:
         number = self._numbers.pop(tool_id, None)
         if number is None:
             return
-        entry, self._entries[number] = self._entries[number], None
-        if entry is not None:
-            self._exact_names().remove(entry)
+        self._free.append(number)
+        self._removed += 1
+        self._exact_names().remove(self._entries.pop(number))
+        self._waiting.pop(number, None)
         self._store.remove(number)
         if self.semantic_index is not None:
             self.semantic_index.remove(number)
-        self._free.append(number)
 
     def catch_up(self, tools: int) -> bool:
         """Encode at most this many of the tools that were added; return whether more are waiting."""
-        next_numbers = [*islice(self._waiting, tools)]
-        for number in next_numbers:
-            del self._waiting[number]
-        # A tool that was removed meanwhile has no entry.
-        new = {number: entry for number in next_numbers if (entry := self._entries[number]) is not None}
+        if self._removed > max(STALE_LIMIT, len(self._entries)):  # the vocabulary contains words of removed tools
+            self._store, self._removed = ToolDocuments(), 0
+            self._store.put({each: entry for each, entry in self._entries.items() if each not in self._waiting})
+        new = dict(islice(self._waiting.items(), tools))
         if new:
             self._store.put(new)
-        if self.semantic_index is not None:
-            for number, entry in new.items():
+        for number, entry in new.items():
+            del self._waiting[number]
+            if self.semantic_index is not None:
                 self.semantic_index.put(number, text_for_embedding(entry))
-        self._store.refresh()
         return bool(self._waiting)
 
     @property
@@ -118,10 +112,12 @@ class ToolIndex:
 
         A primary name takes precedence over an alias, and an alias over an id.
         """
-        owners = _without_aliases(name, [each for each in self._exact_names().find(name) if each.tool_id in visible])
-        tool_id = ToolId(name)
-        is_id = not owners and tool_id in self._numbers and tool_id in visible
-        return (tool_id,) if is_id else tuple(each.tool_id for each in owners)
+        folded, tool_id = name.casefold(), ToolId(name)
+        owners = [each for each in self._exact_names().find(name) if each.tool_id in visible]
+        primary = [each for each in owners if folded in (each.name.casefold(), each.qualified_name.casefold())]
+        if not owners and tool_id in self._numbers and tool_id in visible:
+            return (tool_id,)
+        return tuple(each.tool_id for each in primary or owners)
 
     def _exact_names(self) -> "ExactNames":
         """Return the table of names; it is brought up to date only when a name is looked up."""
@@ -148,13 +144,11 @@ class ToolIndex:
         parsed = parse_query(query, self._store)
         scorer = DocumentScorer(parsed, self._store)
         candidates = set(self._candidates(parsed.terms, visible, limit))
-        by_sentence = {each: scorer.sentence_scores(documents[each]) for each in candidates}
-        similarities = self._similarities(encoded, visible, scorer, by_sentence)
-        scores = combine_scores({each: hypot(*mine) for each, mine in by_sentence.items()}, similarities)
-        entries = self._entries
-        ranked = [(-score, entry.tool_id, each) for each, score in scores.items() if score and (entry := entries[each])]
-        best = diversify(ranked, by_sentence) if parsed.sentences > 1 and not similarities else sorted(ranked)
-        for score, tool_id, each in best:
+        by_words = {each: scorer.score(documents[each]) for each in candidates}
+        similarities = self._similarities(encoded, visible, scorer, by_words)
+        scores = combine_scores(by_words, similarities)
+        ranked = [(-score, self._entries[each].tool_id, each) for each, score in scores.items() if score]
+        for score, tool_id, each in sorted(ranked):
             if len(found) >= limit:
                 break
             if tool_id not in exact:
@@ -182,21 +176,23 @@ class ToolIndex:
         encoded: Sequence[str],
         visible: Container[ToolId],
         scorer: DocumentScorer,
-        by_sentence: dict[int, list[float]],
+        by_words: dict[int, float],
     ) -> list[Mapping[int, float]]:
-        """Return the similarity of tools to each encoded sentence; adds the nearest tools to `by_sentence`."""
+        """Return the similarity of tools to each encoded sentence; adds the nearest tools to `by_words`."""
         if self.semantic_index is None or not encoded:
             return []
         wanted = SEMANTIC_CANDIDATES // len(encoded)
         for sentence in encoded:
             for each in self._visible_best(partial(self.semantic_index.nearest, sentence), visible, wanted):
-                if each not in by_sentence:
-                    by_sentence[each] = scorer.sentence_scores(self._store.documents[each])
-        return [self.semantic_index.similarity(sentence, by_sentence) for sentence in encoded]
+                if each not in by_words:
+                    by_words[each] = scorer.score(self._store.documents[each])
+        return [self.semantic_index.similarity(sentence, by_words) for sentence in encoded]
 
-    def _candidates(self, terms: tuple[QueryTerm, ...], visible: Collection[ToolId], limit: int) -> Iterable[int]:
+    def _candidates(self, terms: Sequence[QueryTerm], visible: Collection[ToolId], limit: int) -> Iterable[int]:
         """Return the tools that are worth scoring."""
-        symbols = _heaviest_symbols(terms)
+        matches = [(each.weight * match.similarity, each, match) for each in terms for match in each.matches]
+        heaviest = nlargest(CANDIDATE_SYMBOLS, matches, key=itemgetter(0))
+        symbols = [(match.symbol, term.boost * match.similarity) for _, term, match in heaviest]
         wanted = max(CANDIDATES, 2 * limit)
         return self._visible_best(partial(self._store.full_text.best, symbols), visible, wanted) if symbols else ()
 
@@ -205,18 +201,10 @@ class ToolIndex:
         ahead = wanted
         while True:
             numbers = best(ahead)
-            entries = ((each, self._entries[each]) for each in numbers)
-            found = [each for each, entry in entries if entry is not None and entry.tool_id in visible]
+            found = [each for each in numbers if each in self._entries and self._entries[each].tool_id in visible]
             if len(found) >= wanted or len(numbers) < ahead:
                 return found[:wanted]
             ahead *= 8
-
-
-def _heaviest_symbols(terms: Sequence[QueryTerm]) -> list[tuple[str, float]]:
-    """Return the symbols that weigh most, each with its boost."""
-    matches = [(each.weight * match.similarity, each, match) for each in terms for match in each.matches]
-    heaviest = nlargest(CANDIDATE_SYMBOLS, matches, key=itemgetter(0))
-    return [(match.symbol, each.boost * match.similarity) for _, each, match in heaviest]
 
 
 class ExactNames:
@@ -237,17 +225,17 @@ class ExactNames:
             if not self._owners[name]:
                 del self._owners[name]
 
-    def find(self, name: str) -> tuple[Entry, ...]:
+    def find(self, name: str) -> Sequence[Entry]:
         """Return the owner of a qualified name, else all tools with this bare name or alias."""
         if len(name) > MAX_NAME_LENGTH:
             return ()
         folded = name.casefold()
         matching = tuple(self._by_qualified_name(folded)) or self._by_name(folded)
-        exact = tuple(each for each in matching if name in _spellings(each))
+        exact = [each for each in matching if name in (each.qualified_name, each.name, *_aliases(each))]
         return exact or matching
 
-    def _by_name(self, folded: str) -> tuple[Entry, ...]:
-        return tuple(self._owners.get(folded, ()))
+    def _by_name(self, folded: str) -> Sequence[Entry]:
+        return self._owners.get(folded, ())
 
     def _by_qualified_name(self, folded: str) -> Iterator[Entry]:
         """Find by namespace and name; both may contain dots."""
@@ -257,21 +245,11 @@ class ExactNames:
             yield from (each for each in self._by_name(rest) if each.qualified_name.casefold() == folded)
 
 
-def _without_aliases(name: str, entries: Sequence[Entry]) -> Sequence[Entry]:
-    """Return the tools with this primary name; all of them if it is only an alias."""
-    folded = name.casefold()
-    primary = [each for each in entries if folded in (each.name.casefold(), each.qualified_name.casefold())]
-    return primary or entries
+def _folded_names(entry: Entry) -> set[str]:
+    folded = entry.name.casefold()
+    name = entry.name if folded == entry.name else folded  # share the string
+    return {name, *map(str.casefold, _aliases(entry))}
 
 
-def _folded_names(entry: Entry) -> tuple[str, ...]:
-    declaration = entry.tool.declaration
-    name, aliases = declaration.name, declaration.aliases
-    folded = name.casefold()
-    if folded == name:
-        folded = name  # share the string
-    return (folded, *({each.casefold() for each in aliases} - {folded})) if aliases else (folded,)
-
-
-def _spellings(entry: Entry) -> tuple[str, ...]:
-    return (entry.qualified_name, entry.name, *(entry.tool.declaration.aliases or ()))
+def _aliases(entry: Entry) -> Sequence[str]:
+    return entry.tool.declaration.aliases or ()

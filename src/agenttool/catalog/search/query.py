@@ -1,13 +1,14 @@
 """Parse a query into weighted terms, each with the words of the catalog that match it."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from operator import attrgetter
+from typing import NamedTuple
 
 from agenttool.catalog.search.documents import ToolDocuments
 from agenttool.catalog.search.lexicon import FILLER_WORDS, WEAK_WORDS, related_words
-from agenttool.catalog.search.tokens import QueryToken, split_requests, stem, tokens_in_query
+from agenttool.catalog.search.tokens import split_requests, stem, tokens_in_query
 
 MAX_TERMS = 100
 """How many different words of a query count."""
@@ -25,8 +26,7 @@ RELATED_WEIGHT = 0.4
 """The weight of a related word in place of the word itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class TermMatch:
+class TermMatch(NamedTuple):
     """A word of the catalog that matches a term, and how well, from 0 to 1."""
 
     word: str
@@ -34,132 +34,106 @@ class TermMatch:
     similarity: float
 
 
-@dataclass(frozen=True, slots=True)
-class QueryTerm:
+class QueryTerm(NamedTuple):
     """One word of a query.
 
     Attributes:
         spelling: how it is written in the query.
-        sentences: the numbers of the sentences that contain it.
         boost: 1 for content words, less for weak words and fillers.
         weight: the boost times the rarity of the word.
         matches: the words of the catalog that match it, best first.
     """
 
     spelling: str
-    sentences: tuple[int, ...]
     boost: float
     weight: float
-    matches: tuple[TermMatch, ...]
+    matches: Sequence[TermMatch]
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedQuery:
-    """The terms of a query.
+class ParsedQuery(NamedTuple):
+    """The terms of a query; filler words are separate."""
 
-    Attributes:
-        sentences: how many sentences the query has.
-    """
-
-    terms: tuple[QueryTerm, ...]
-    fillers: tuple[QueryTerm, ...]
-    sentences: int
+    terms: Sequence[QueryTerm]
+    fillers: Sequence[QueryTerm]
 
 
 def parse_query(query: str, store: ToolDocuments) -> ParsedQuery:
     """Parse a query; filler words count as content words if no content word matches any tool."""
-    tokens = tokens_in_query(query)
-    content = _distinct(each for each in tokens if each.spelling not in FILLER_WORDS)
+    tokens = [*tokens_in_query(query)]
     parser = _QueryParser(store, tokens)
-    terms = tuple(map(parser.content_term, content))
-    if any(each.matches for each in terms):
-        used = {each.word for each in content}
-        fillers = tuple(parser.filler_term(each) for each in _distinct(tokens) if each.word not in used)
-    else:
-        terms, fillers = tuple(map(parser.content_term, _distinct(tokens))), ()
-    return ParsedQuery(terms, fillers, tokens[-1].sentence + 1 if tokens else 0)
+    every, content = _distinct(tokens), _distinct(each for each in tokens if each[1] not in FILLER_WORDS)
+    terms = [parser.content_term(*each) for each in content.items()]
+    if not any(each.matches for each in terms):
+        return ParsedQuery([parser.content_term(*each) for each in every.items()], ())
+    return ParsedQuery(terms, [parser.filler_term(*each) for each in every.items() if each[0] not in content])
 
 
 def content_sentences(query: str) -> list[str]:
     """Return the sentences of a query that are more than small talk; the whole query if there are none."""
+    small_talk = FILLER_WORDS | WEAK_WORDS
     found = [
-        each for each in split_requests(query) if sum(map(_is_content, tokens_in_query(each))) >= MIN_CONTENT_WORDS
+        sentence
+        for sentence in split_requests(query)
+        if sum(spelling not in small_talk for _, spelling in tokens_in_query(sentence)) >= MIN_CONTENT_WORDS
     ]
     return found[:MAX_SENTENCES] or [query]
 
 
-def _is_content(token: QueryToken) -> bool:
-    return token.spelling not in FILLER_WORDS and token.spelling not in WEAK_WORDS
-
-
-def _distinct(tokens: Iterable[QueryToken]) -> list[QueryToken]:
-    """Return the first token of each word."""
-    first: dict[str, QueryToken] = {}
-    for each in tokens:
-        first.setdefault(each.word, each)
-    return list(first.values())[:MAX_TERMS]
+def _distinct(tokens: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the first spelling of each word."""
+    first: dict[str, str] = {}
+    for word, spelling in tokens:
+        first.setdefault(word, spelling)
+    return dict(islice(first.items(), MAX_TERMS))
 
 
 class _QueryParser:
     """Finds the words of the catalog that match the words of one query."""
 
-    def __init__(self, store: ToolDocuments, tokens: Sequence[QueryToken]) -> None:
+    def __init__(self, store: ToolDocuments, tokens: Sequence[tuple[str, str]]) -> None:
         self._store = store
-        self._sentences: dict[str, dict[int, None]] = {}
-        for each in tokens:
-            self._sentences.setdefault(each.word, {})[each.sentence] = None
-        self._compounds: dict[str, list[str]] = {}
-        for one, other in pairwise(tokens):
-            compound = stem(one.spelling + other.spelling)
-            if store.vocabulary.symbol(compound) and len(one.word) > 1 < len(other.word):
+        self._compounds = defaultdict[str, list[tuple[str, float]]](list)
+        for (one, spelling), (other, following) in pairwise(tokens):
+            compound = stem(spelling + following)
+            if compound in store.vocabulary and len(one) > 1 < len(other):
                 for each in (one, other):
-                    self._compounds.setdefault(each.word, []).append(compound)
+                    self._compounds[each].append((compound, 1.0))
 
-    def content_term(self, token: QueryToken) -> QueryTerm:
-        matches, frequency = self._matches(token.word)
-        boost = WEAK_WEIGHT if token.spelling in WEAK_WORDS or token.spelling.isdigit() else 1.0
-        return self._term(token, boost, matches, frequency)
+    def content_term(self, word: str, spelling: str) -> QueryTerm:
+        boost = WEAK_WEIGHT if spelling in WEAK_WORDS or spelling.isdigit() else 1.0
+        matches, rarity = self._matches(word)
+        return QueryTerm(spelling, boost, boost * rarity, matches)
 
-    def filler_term(self, token: QueryToken) -> QueryTerm:
-        matches = self._present([(token.word, 1.0)])
-        return self._term(token, FILLER_WEIGHT, matches, self._store.frequency(matches[0].symbol) if matches else 0)
+    def filler_term(self, word: str, spelling: str) -> QueryTerm:
+        matches = self._present([(word, 1.0)])
+        return QueryTerm(spelling, FILLER_WEIGHT, FILLER_WEIGHT * self._rarity(matches), matches)
 
-    def _term(self, token: QueryToken, boost: float, matches: list[TermMatch], frequency: int) -> QueryTerm:
-        weight = boost * self._store.rarity(frequency)
-        return QueryTerm(token.spelling, tuple(self._sentences[token.word]), boost, weight, tuple(matches))
-
-    def _matches(self, word: str) -> tuple[list[TermMatch], int]:
-        """Return what matches a word, best first, and how many tools contain it.
+    def _matches(self, word: str) -> tuple[list[TermMatch], float]:
+        """Return what matches a word, best first, and the rarity of the word.
 
         A word that no tool contains is replaced by a compound, by related words, or by spelling corrections.
         """
-        store = self._store
-        compounds = [(each, 1.0) for each in self._compounds.get(word, ())]
-        related = [(each, RELATED_WEIGHT) for each in related_words(word)]
+        compounds = self._present(self._compounds[word])
+        related = self._present((each, RELATED_WEIGHT) for each in related_words(word))
         itself = self._present([(word, 1.0)])
         if not itself:
-            found = (
-                self._present(compounds) or self._present(related) or self._present(store.spellings.corrections(word))
-            )
-            return found, max((store.frequency(each.symbol) for each in found), default=0)
-        frequency = store.frequency(itself[0].symbol)
-        others = [self._limit_to_rarity(each, frequency) for each in self._present(related)]
-        return [
-            *itself,
-            *self._present(compounds),
-            *sorted(others, key=attrgetter("similarity"), reverse=True),
-        ], frequency
+            found = compounds or related or self._present(self._store.vocabulary.corrections(word))
+            return found, self._rarity(found)
+        rarity = self._rarity(itself)
+        # A word that is more common than the one it replaces is less similar.
+        others = [
+            each._replace(similarity=each.similarity * min(1.0, self._rarity([each]) / rarity)) for each in related
+        ]
+        return [*itself, *compounds, *sorted(others, key=attrgetter("similarity"), reverse=True)], rarity
 
-    def _limit_to_rarity(self, match: TermMatch, frequency: int) -> TermMatch:
-        """Reduce the similarity of a word that is more common than the one it replaces."""
-        rarity = self._store.rarity
-        share = min(1.0, rarity(self._store.frequency(match.symbol)) / rarity(frequency))
-        return TermMatch(match.word, match.symbol, match.similarity * share)
+    def _rarity(self, matches: Sequence[TermMatch]) -> float:
+        """Return the rarity of the most common match."""
+        return min(self._store.rarity(each.symbol) for each in matches) if matches else self._store.rarity(None)
 
     def _present(self, words: Iterable[tuple[str, float]]) -> list[TermMatch]:
         """Return the words that some tool contains."""
         store = self._store
-        symbols = ((word, store.vocabulary.symbol(word), similarity) for word, similarity in words)
+        symbols = ((word, store.vocabulary.get(word), similarity) for word, similarity in words)
         return [
             TermMatch(word, symbol, similarity)
             for word, symbol, similarity in symbols

@@ -6,7 +6,6 @@ Scripts without spaces between words, such as Chinese, are indexed by single cha
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
@@ -93,30 +92,14 @@ def words_in_run(run: str | bytes) -> list[str]:
     return [stem(part) for part in _parts(run)]
 
 
-@dataclass(frozen=True, slots=True)
-class QueryToken:
-    """One word of a query: its comparable form, its spelling, and the number of its sentence."""
-
-    word: str
-    spelling: str
-    sentence: int
-
-
-def tokens_in_query(query: str) -> list[QueryToken]:
-    """Return all words of a query in their order."""
-    return [
-        QueryToken(word, spelling, number)
-        for number, sentence in enumerate(split_requests(query))
-        for run in split_runs(sentence)
-        for word, spelling in _query_words(run if isinstance(run, str) else run.decode())
-    ]
-
-
-def _query_words(run: str) -> Iterator[tuple[str, str]]:
-    if _STARTS_UNSPACED.match(run):
-        yield from ((pair, pair) for pair in (_pairs(run) or [run]))
-    else:
-        yield from ((stem(part), part) for part in _parts(run))
+def tokens_in_query(query: str) -> Iterator[tuple[str, str]]:
+    """Yield all words of a query in their order, each in its comparable form and as it is spelled."""
+    for each in split_runs(query):
+        run = each if isinstance(each, str) else each.decode()
+        if _STARTS_UNSPACED.match(run):
+            yield from ((pair, pair) for pair in (_pairs(run) or [run]))
+        else:
+            yield from ((stem(part), part) for part in _parts(run))
 
 
 def _parts(run: str) -> list[str]:

@@ -1,17 +1,14 @@
-"""Split a file into documents: one per line (JSON Lines), or one JSON text over many lines.
+"""Read the documents of a file: one per line (JSON Lines), or a single document over many lines.
 
-JSON Lines are read line by line, in memory that does not grow with the file. A JSON text over many lines (one
-document, several in sequence, or an array of them) is read whole and must fit into `max_record`.
+JSON Lines are read line by line, in memory that does not grow with the file.
 """
 
 import io
-import json
-import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, dropwhile
 from typing import NamedTuple
 
-from agenttool.conformance.validate.finding import RecordFlaw, flaw
+from agenttool.conformance.validate.finding import Finding, flaw
 
 MAX_RECORD = 64 << 20
 BLANK = b" \t\r\n"
@@ -30,19 +27,9 @@ class Document(NamedTuple):
     data: bytes
 
 
-class FileFlaw(NamedTuple):
-    """A line on which something other than a document is wrong."""
-
-    line: int
-    flaw: RecordFlaw
-
-
-Piece = Document | FileFlaw
-
-
 def read_documents(
     stream: io.BufferedIOBase, *, max_record: int = MAX_RECORD, on_bytes: Callable[[int], None] | None = None
-) -> Iterator[Piece]:
+) -> Iterator[Document | Finding]:
     """Yield the documents and flaws of a file in order; `on_bytes` is called with the size of each read.
 
     Raises:
@@ -51,16 +38,17 @@ def read_documents(
     lines = _lines(stream, max_record, on_bytes)
     start = next(lines, Document(1, b""))
     if start.data.startswith(_WIDE_STARTS):
-        yield FileFlaw(1, flaw("wide_encoding"))
+        yield flaw("wide_encoding", line=1)
         return
     if start.data.startswith(_BYTE_ORDER_MARK):
-        yield FileFlaw(1, flaw("byte_order_mark"))
+        yield flaw("byte_order_mark", line=1)
         start = start._replace(data=start.data.removeprefix(_BYTE_ORDER_MARK))
     filled = dropwhile(lambda line: not line.data.strip(BLANK), chain([start], lines))
     head = [line for line in (next(filled, None), next(filled, None)) if line is not None]
-    pieces = _pieces_of_text if is_multiline([line.data for line in head]) else _pieces_of_lines
-    found = pieces(chain(head, filled), max_record)
-    yield next(found, FileFlaw(1, flaw("no_document")))
+    lines = chain(head, filled)
+    is_joined = is_multiline(head) and len(head[0].data) <= max_record
+    found = _pieces_of_lines([_joined(lines, max_record)] if is_joined else lines, max_record)
+    yield next(found, flaw("no_document", line=1))
     yield from found
 
 
@@ -82,83 +70,28 @@ def _lines(stream: io.BufferedIOBase, max_record: int, on_bytes: Callable[[int],
             line = read(_CHUNK)
 
 
-def is_multiline(head: list[bytes]) -> bool:
-    """Return whether a file with these first two lines is one JSON text rather than JSON Lines.
+def is_multiline(head: list[Document]) -> bool:
+    """Return whether a file with these first lines holds one document over many lines.
 
-    It is, if it starts with an array, or if its first line ends where JSON continues and no object starts the second.
+    It does if the first line ends where JSON continues and no object starts the second.
     """
-    first, second = (*head, b"", b"")[:2]
-    first = first.strip(BLANK)
-    is_unfinished = first.startswith(b"{") and first.endswith(_UNFINISHED)
-    return first.startswith(b"[") or (is_unfinished and not second.startswith(b"{"))
+    first, second = (*(line.data for line in head), b"", b"")[:2]
+    is_unfinished = first.lstrip(BLANK).startswith((b"{", b"[")) and first.rstrip(BLANK).endswith(_UNFINISHED)
+    return is_unfinished and not second.startswith(b"{")
 
 
-def _pieces_of_lines(lines: Iterable[Document], max_record: int) -> Iterator[Piece]:
-    for number, line in lines:
-        if len(line) > max_record:
-            yield FileFlaw(number, flaw("too_large"))
-        elif data := line.strip(BLANK):
-            yield Document(number, data)
-
-
-def _pieces_of_text(lines: Iterable[Document], max_record: int) -> Iterator[Piece]:
-    """Read the rest of a file as one JSON text, unless it is larger than a document may be."""
-    first, size, parts = 0, 0, list[bytes]()
+def _joined(lines: Iterable[Document], max_record: int) -> Document:
+    """Join lines into one document; keep at most one byte more than a document may have."""
+    first, data = 0, bytearray()
     for number, line in lines:
         first = first or number
-        size += len(line)
-        if size <= max_record:
-            parts.append(line)
-        else:
-            parts.clear()
-    yield from [FileFlaw(first, flaw("too_large"))] if size > max_record else split_text(b"".join(parts), first)
+        data += line[: max_record + 1 - len(data)]
+    return Document(first, bytes(data))
 
 
-_scan = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str).raw_decode
-"""Find the end of a value; numbers stay text, so that none is too long."""
-
-
-def split_text(data: bytes, line: int = 1) -> list[Document]:
-    """Split a JSON text into its top-level values, or into the elements of a top-level array.
-
-    A text that is not JSON is one document: the parser reports what is wrong with it.
-    """
-    try:
-        text = data.decode()
-        spans = list(_spans(text))
-    except (ValueError, RecursionError):
-        return [Document(line, data.strip(BLANK))]
-    documents: list[Document] = []
-    counted = 0
-    for start, end in spans:
-        line += text.count("\n", counted, start)
-        counted = start
-        documents.append(Document(line, text[start:end].encode()))
-    return documents
-
-
-def _spans(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where each value starts and ends; instead of an array its elements.
-
-    Raises:
-        ValueError: the text is not JSON.
-    """
-    at = 0
-    while (start := _after(_BLANKS, text, at)) < len(text):
-        _, at = _scan(text, start)
-        if text[start] != "[":
-            yield start, at
-            continue
-        inner = start + 1
-        while text[start := _after(_BETWEEN_ELEMENTS, text, inner)] != "]":
-            _, inner = _scan(text, start)
-            yield start, inner
-
-
-_BLANKS = re.compile(r"[ \t\r\n]*")
-_BETWEEN_ELEMENTS = re.compile(r"[ \t\r\n,]*")
-
-
-def _after(pattern: re.Pattern[str], text: str, at: int) -> int:
-    found = pattern.match(text, at)
-    return found.end() if found else at
+def _pieces_of_lines(lines: Iterable[Document], max_record: int) -> Iterator[Document | Finding]:
+    for number, line in lines:
+        if len(line) > max_record:
+            yield flaw("too_large", line=number)
+        elif data := line.strip(BLANK):
+            yield Document(number, data)

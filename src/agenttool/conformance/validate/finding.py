@@ -1,4 +1,4 @@
-"""What the validator reports: flaws of one document, findings with their place, and the figures of a run.
+"""What the validator reports: findings with their place, and the figures of a run.
 
 Nothing here quotes the document, except short words without digits and ids: any other value may be a secret.
 """
@@ -6,8 +6,10 @@ Nothing here quotes the document, except short words without digits and ids: any
 import re
 from enum import StrEnum
 from functools import cache
+from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from agenttool.conformance.ledger import read_table
 from agenttool.records import Json
@@ -28,26 +30,44 @@ class Layer(StrEnum):
     SENSE = "sense"
 
 
-class RecordFlaw(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that is wrong with a document, whichever file it is in.
+class Finding(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="finding"):
+    """One thing that is wrong with a document.
 
-    `lines_down` is the number of lines below the start of the document, where that is known.
+    Until `Origin.finding` adds the place, the file is empty and the line is counted from the start of the document.
+    `requirement` is a row of the ledger or an entry of the list of gaps, such as G-03.
     """
 
+    file: str = ""
+    line: int = 0
+    record_type: str | None = None
+    record_id: str | None = None
+    pointer: str = ""
+    severity: Severity = Severity.ERROR
+    layer: Layer = Layer.SENSE
+    requirement: str | None = None
     message: str
     expected: str
     advice: str
-    pointer: str = ""
-    requirement: str | None = None
-    severity: Severity = Severity.ERROR
-    layer: Layer = Layer.SENSE
-    lines_down: int = 0
 
 
-def flaw(name: str, pointer: str = "", /, *, lines_down: int = 0, **values: object) -> RecordFlaw:
+class Origin(NamedTuple):
+    """Where a document starts, and its kind and id if they are known."""
+
+    file: str
+    line: int
+    record_type: str | None = None
+    record_id: str | None = None
+
+    def finding(self, flaw: Finding) -> Finding:
+        """Return the flaw with its place."""
+        texts = {name: _shortened(getattr(flaw, name)) for name in ("pointer", "message", "expected", "advice")}
+        return replace(flaw, **self._asdict() | texts | {"line": self.line + flaw.line})
+
+
+def flaw(name: str, pointer: str = "", /, *, line: int = 0, **values: object) -> Finding:
     """Return the flaw with this name in `flaws.tsv`; `values` replace the placeholders in its texts."""
     texts = {column: text.format_map(values) for column, text in _flaws()[name].items() if text}
-    return msgspec.convert({**texts, "pointer": pointer, "lines_down": lines_down}, RecordFlaw)
+    return msgspec.convert({**texts, "pointer": pointer, "line": line}, Finding)
 
 
 def requirements_of(check: str) -> dict[str, str]:
@@ -59,45 +79,6 @@ def requirements_of(check: str) -> dict[str, str]:
 @cache
 def _flaws() -> dict[str, dict[str, str]]:
     return {row["name"]: row for row in read_table("validate/flaws.tsv")}
-
-
-class Finding(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="finding"):
-    """A flaw and its place; `requirement` is a row of the ledger or an entry of the list of gaps, such as G-03."""
-
-    file: str
-    line: int
-    record_type: str | None
-    record_id: str | None
-    pointer: str
-    severity: Severity
-    layer: Layer
-    requirement: str | None
-    message: str
-    expected: str
-    advice: str
-
-
-class Origin(msgspec.Struct, frozen=True):
-    """Where a document starts, and its kind and id if they are known."""
-
-    file: str
-    line: int
-    record_type: str | None = None
-    record_id: str | None = None
-
-    def finding(self, flaw: RecordFlaw) -> Finding:
-        """Return the flaw with its place."""
-        texts = {name: _shortened(getattr(flaw, name)) for name in ("pointer", "message", "expected", "advice")}
-        return Finding(
-            file=self.file,
-            line=self.line + flaw.lines_down,
-            record_type=self.record_type,
-            record_id=self.record_id,
-            severity=flaw.severity,
-            layer=flaw.layer,
-            requirement=flaw.requirement,
-            **texts,
-        )
 
 
 _LONGEST = 600

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from msgspec.structs import fields
 
 from agenttool.codec.decode import renamed
-from agenttool.conformance.validate.finding import RecordFlaw, flaw, shown_word
+from agenttool.conformance.validate.finding import Finding, flaw, shown_word
 from agenttool.records import RECORD_TYPES, Json, JsonObject
 from agenttool.schema.explain import pointer_of
 
@@ -55,7 +55,7 @@ _KINDS_WITH = {
 _KNOWN = ", ".join(RECORD_TYPES)
 
 
-def kind_of(members: JsonObject) -> str | RecordFlaw:
+def kind_of(members: JsonObject) -> str | Finding:
     """Return the kind of a record, or the flaw that it is unknown.
 
     The published schemas have no `record_type`. A record without it is of the kind that has most of its members; of
@@ -117,7 +117,7 @@ def in_current_spelling(kind: str, members: JsonObject) -> tuple[JsonObject, dic
     return today, old
 
 
-def flaws_of_spelling(old_pointers: Mapping[str, str]) -> Iterator[RecordFlaw]:
+def flaws_of_spelling(old_pointers: Mapping[str, str]) -> Iterator[Finding]:
     """Yield one warning per old spelling (AT-VER-04)."""
     for new, old in old_pointers.items():
         yield flaw("old_spelling", old, name=new.rpartition("/")[2])

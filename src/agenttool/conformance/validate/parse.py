@@ -2,17 +2,16 @@
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator
 from math import isfinite
-from typing import NamedTuple, cast
+from typing import NamedTuple, TypeVar, cast
 
 from agenttool.codec import is_too_deep, lower_first, sorted_json
-from agenttool.conformance.validate.finding import RecordFlaw, flaw
+from agenttool.conformance.validate.finding import Finding, flaw
 from agenttool.records import Json, JsonObject
-from agenttool.schema.explain import pointer_of
 
 Steps = tuple[str | int, ...]
+_T = TypeVar("_T")
 
 MAX_DEPTH = 200
 """Deeper documents are rejected, so that no later check overflows the stack."""
@@ -37,122 +36,80 @@ class Parsed(NamedTuple):
     """A document that could be parsed, perhaps with flaws.
 
     Attributes:
-        value: its value; numbers that JSON cannot hold are replaced by the nearest.
+        value: its value; numbers and characters that JSON cannot hold are replaced.
         content: a hash of the value, independent of its spelling.
-        is_exact: whether nothing was replaced.
+        flaws: one of each kind.
     """
 
     value: Json
     content: int
-    is_exact: bool
-    flaws: tuple[RecordFlaw, ...]
+    flaws: tuple[Finding, ...]
 
 
 _BLANK = " \t\r\n"
 _LOWEST, _HIGHEST = -(1 << 63), (1 << 64) - 1
 _LONGEST = len(str(_HIGHEST))
-_HALF_PAIR = re.compile("[\ud800-\udfff]")
+_ESCAPE = re.compile(r"\\(?i:([^u]|ud[89ab]..\\ud[c-f]..)|ud[89a-f][0-9a-f]{2})", re.DOTALL)
+"""An escape within a text; without a group, half of a surrogate pair."""
 
 
-def parse(data: bytes) -> Parsed | RecordFlaw:
+def parse(data: bytes) -> Parsed | Finding:
     """Parse one document, or return why it cannot be parsed. Never raises, whatever the bytes."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        return flaw("not_utf8", lines_down=data.count(b"\n", 0, error.start), byte=error.start + 1)
+        return flaw("not_utf8", line=data.count(b"\n", 0, error.start), byte=error.start + 1)
     parser = _DocumentParser()
+    text = _ESCAPE.sub(parser.escape, text) if "\\u" in text else text
     try:
         value, end = parser.decoder.raw_decode(text, len(text) - len(text.lstrip(_BLANK)))
     except json.JSONDecodeError as error:
         return _broken(text, error.pos, lower_first(error.msg))
     except RecursionError:
-        return _too_deep()
-    rest = text[end:].strip(_BLANK)
-    if rest or is_too_deep(value, MAX_DEPTH):
-        return _broken(text, end, "there is more after its end") if rest else _too_deep()
-    value = parser.mended(value) if parser.has_odd or "\\u" in text else value
-    return Parsed(value, hash(sorted_json(value)), not parser.flaws, tuple(parser.flaws))
+        return flaw("too_deep", depth=MAX_DEPTH)
+    is_deep = is_too_deep(value, MAX_DEPTH)
+    if is_deep or text[end:].strip(_BLANK):
+        return flaw("too_deep", depth=MAX_DEPTH) if is_deep else _broken(text, end, "there is more after its end")
+    return Parsed(value, hash(sorted_json(value)), tuple(map(flaw, parser.flaws)))
 
 
-def _too_deep() -> RecordFlaw:
-    return flaw("too_deep", depth=MAX_DEPTH)
-
-
-def _broken(text: str, at: int, reason: str) -> RecordFlaw:
+def _broken(text: str, at: int, reason: str) -> Finding:
     """Return the flaw of a document that is not JSON; one that was cut off gets its own message."""
     if not text[at:].strip(_BLANK) or reason.startswith("unterminated string"):
-        return flaw("cut_off", lines_down=text.count("\n"), size=len(text.encode()))
+        return flaw("cut_off", line=text.count("\n"), size=len(text.encode()))
     column = at - text.rfind("\n", 0, at)
-    return flaw("not_json", lines_down=text.count("\n", 0, at), reason=reason, column=column)
-
-
-class _Odd(NamedTuple):
-    """A number that JSON cannot hold: the name of its flaw, and the value to use instead."""
-
-    flaw: str
-    instead: float
+    return flaw("not_json", line=text.count("\n", 0, at), reason=reason, column=column)
 
 
 class _DocumentParser:
-    """Decodes one document and collects the flaws of what is not plain JSON in it."""
+    """Decodes one document; replaces what is not plain JSON, and collects the names of its flaws."""
 
     def __init__(self) -> None:
-        self.has_odd = False
-        self.flaws: list[RecordFlaw] = []
-        self._repeated: dict[int, tuple[JsonObject, list[str]]] = {}  # by identity: the decoder reports no places
+        self.flaws: dict[str, None] = {}
         self.decoder = json.JSONDecoder(
-            object_pairs_hook=self._object_of,
-            parse_int=cast("type[int]", self._integer_of),
-            parse_float=cast("type[float]", self._float_of),
-            parse_constant=lambda _: self._odd("not_finite", 0.0),
+            object_pairs_hook=self._object,
+            parse_int=cast("type[int]", self._integer),
+            parse_float=cast("type[float]", self._float),
+            parse_constant=lambda _: self._replaced("not_finite", 0.0),
         )
 
-    def _object_of(self, members: list[tuple[str, Json]]) -> JsonObject:
+    def _replaced(self, name: str, instead: _T) -> _T:
+        self.flaws[name] = None
+        return instead
+
+    def _object(self, members: list[tuple[str, Json]]) -> JsonObject:
         made = dict(members)
-        if len(made) < len(members):
-            self.has_odd = True
-            counts = Counter(name for name, _ in members)
-            self._repeated[id(made)] = made, [name for name, count in counts.items() if count > 1]
-        return made
+        return made if len(made) == len(members) else self._replaced("repeated_name", made)
 
-    def _integer_of(self, digits: str) -> int | _Odd:
-        number = int(digits) if len(digits) <= _LONGEST else None
-        if number is not None and _LOWEST <= number <= _HIGHEST:
-            return number
-        return self._odd("wide_integer", _LOWEST if digits.startswith("-") else _HIGHEST)
+    def _integer(self, digits: str) -> int:
+        nearest = _LOWEST if digits.startswith("-") else _HIGHEST
+        number = int(digits) if len(digits) <= _LONGEST else 2 * nearest
+        return number if _LOWEST <= number <= _HIGHEST else self._replaced("wide_integer", nearest)
 
-    def _float_of(self, digits: str) -> float | _Odd:
+    def _float(self, digits: str) -> float:
         number = float(digits)
-        return number if isfinite(number) else self._odd("huge_number", 0.0)
+        return number if isfinite(number) else self._replaced("huge_number", 0.0)
 
-    def _odd(self, flaw_name: str, instead: float) -> _Odd:
-        self.has_odd = True
-        return _Odd(flaw_name, instead)
-
-    def mended(self, value: Json | _Odd, steps: Steps = ()) -> Json:
-        """Return the value as plain JSON; add a flaw for everything that is replaced."""
-        if isinstance(value, _Odd):
-            self._add_flaw(value.flaw, steps)
-            return value.instead
-        if isinstance(value, list):
-            return [self.mended(each, (*steps, index)) for index, each in enumerate(value)]
-        if isinstance(value, dict):
-            _, repeated = self._repeated.get(id(value), (None, ()))
-            for name in repeated:
-                self._add_flaw("repeated_name", (*steps, name))
-            return {
-                self._whole(name, (*steps, name)): self.mended(each, (*steps, name)) for name, each in value.items()
-            }
-        return self._whole(value, steps) if isinstance(value, str) else value
-
-    def _whole(self, text: str, steps: Steps) -> str:
-        if _HALF_PAIR.search(text):
-            self._add_flaw("half_surrogate", steps)
-        return _without_halves(text)
-
-    def _add_flaw(self, flaw_name: str, steps: Steps) -> None:
-        self.flaws.append(flaw(flaw_name, _without_halves(pointer_of(steps))))
-
-
-def _without_halves(text: str) -> str:
-    return _HALF_PAIR.sub("\ufffd", text)
+    def escape(self, found: re.Match[str]) -> str:
+        """Return an escape of a text; half of a surrogate pair becomes the replacement character."""
+        return found[0] if found[1] else self._replaced("half_surrogate", "\\ufffd")

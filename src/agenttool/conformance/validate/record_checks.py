@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from itertools import pairwise
 
-from agenttool.conformance.validate.finding import RecordFlaw, flaw
+from agenttool.conformance.validate.finding import Finding, flaw
 from agenttool.conformance.validate.foreign_records import ID_MEMBERS, ForeignRecord, ids_in, items_of
 from agenttool.conformance.validate.schema_checks import check_examples, check_internal_fields, check_schemas
 from agenttool.conformance.validate.secret_checks import check_credentials, check_example_values
@@ -31,7 +31,7 @@ from agenttool.records import (
 from agenttool.schema.explain import pointer_of
 
 
-def check_version(record: ForeignRecord) -> Iterator[RecordFlaw]:
+def check_version(record: ForeignRecord) -> Iterator[Finding]:
     """Check for the literal version (AT-VER-01); a readable older one is a warning (AT-VER-04).
 
     A missing version is reported by the schema.
@@ -43,7 +43,7 @@ def check_version(record: ForeignRecord) -> Iterator[RecordFlaw]:
         yield flaw(name, "/schema_version", version=SCHEMA_VERSION, requirement=requirement)
 
 
-def check_nested_versions(record: ForeignRecord) -> Iterator[RecordFlaw]:
+def check_nested_versions(record: ForeignRecord) -> Iterator[Finding]:
     """Check the versions of a surface's deferred refs; readers inherit it, so this is a warning."""
     for index, ref in items_of(record.members.get("deferred_tools")):
         if isinstance(ref, dict) and ref.get("schema_version") != SCHEMA_VERSION:
@@ -53,14 +53,14 @@ def check_nested_versions(record: ForeignRecord) -> Iterator[RecordFlaw]:
             yield flaw("deferred_ref_version", pointer, problem=problem, version=SCHEMA_VERSION)
 
 
-def check_own_id(record: ForeignRecord) -> Iterator[RecordFlaw]:
+def check_own_id(record: ForeignRecord) -> Iterator[Finding]:
     """Check that the id of a record is not empty."""
     member = ID_MEMBERS.get(record.kind)
     if member is not None and record.members.get(member) == "":
         yield flaw("empty_id", f"/{member}")
 
 
-def check_kin(record: ForeignRecord) -> Iterator[RecordFlaw]:
+def check_kin(record: ForeignRecord) -> Iterator[Finding]:
     """Check that a call is not its own parent, dependency or retry."""
     own = record.members.get("invocation_id")
     others = [((member,), record.members.get(member)) for member in ("parent_invocation_id", "retry_of")]
@@ -73,21 +73,21 @@ def check_kin(record: ForeignRecord) -> Iterator[RecordFlaw]:
 _FEWEST, _MOST = 3, 10
 
 
-def check_search_hint(record: ForeignRecord) -> Iterator[RecordFlaw]:
+def check_search_hint(record: ForeignRecord) -> Iterator[Finding]:
     """Check that a search hint has three to ten words (AT-DECL-07)."""
     hint = record.members.get("search_hint")
     if isinstance(hint, str) and not _FEWEST <= len(hint.split()) <= _MOST:
         yield flaw("search_hint_length", "/search_hint", fewest=_FEWEST, most=_MOST)
 
 
-def check_sequence(record: ForeignRecord) -> Iterator[RecordFlaw]:
+def check_sequence(record: ForeignRecord) -> Iterator[Finding]:
     """Check that the sequence is 1 or more; gaps are found by the cross checks."""
     sequence = whole_number(record.members.get("sequence"))
     if sequence is not None and sequence < 1:
         yield flaw("sequence_below_one", "/sequence")
 
 
-def check_event(record: ForeignRecord) -> Iterator[RecordFlaw]:
+def check_event(record: ForeignRecord) -> Iterator[Finding]:
     """Check that an event about a call names the call and the tool (AT-EVT-02)."""
     event_type = record.members.get("event_type")
     for member in ("invocation_id", "tool_id"):
@@ -95,7 +95,7 @@ def check_event(record: ForeignRecord) -> Iterator[RecordFlaw]:
             yield flaw("event_without_call", f"/{member}", member=member)
 
 
-def check_surface(record: ForeignRecord) -> Iterator[RecordFlaw]:
+def check_surface(record: ForeignRecord) -> Iterator[Finding]:
     """Check that `tool_refs` lists every loaded and deferred tool, and no blocked or excluded one."""
     listed = record.members.get("tool_refs")
     if not isinstance(listed, list):
@@ -111,7 +111,7 @@ def check_surface(record: ForeignRecord) -> Iterator[RecordFlaw]:
 _NO_ENDS = frozenset(str(status) for status in InvocationStatus if not status.is_terminal)
 
 
-def check_transitions(record: ForeignRecord) -> Iterator[RecordFlaw]:
+def check_transitions(record: ForeignRecord) -> Iterator[Finding]:
     """Check that transitions are legal, in order of time, and end in the status of the record."""
     steps = [each if isinstance(each, dict) else {} for _, each in items_of(record.members.get("status_transitions"))]
     statuses, times = [each.get("status") for each in steps], [each.get("at") for each in steps]
@@ -132,7 +132,7 @@ def _may_follow(before: str, after: str) -> bool:
     return may_follow(InvocationStatus(before), InvocationStatus(after))
 
 
-def check_end(record: ForeignRecord) -> Iterator[RecordFlaw]:
+def check_end(record: ForeignRecord) -> Iterator[Finding]:
     """Check that a call that has ended has a terminal status (AT-INV-13)."""
     status = record.members.get("status")
     if isinstance(record.members.get("ended_at"), str) and isinstance(status, str) and status in _NO_ENDS:
@@ -145,7 +145,7 @@ _ABORTED = frozenset({ResultStatus.SYNTHETIC_ERROR, ResultStatus.CANCELED})
 _WANTED_OF_ERROR = ("error_code", "message", "recoverability")
 
 
-def check_result(record: ForeignRecord) -> Iterator[RecordFlaw]:
+def check_result(record: ForeignRecord) -> Iterator[Finding]:
     """Check that status, `is_error` and error agree."""
     members = record.members
     status, error = members.get("status"), members.get("error")
@@ -162,7 +162,7 @@ def check_result(record: ForeignRecord) -> Iterator[RecordFlaw]:
         yield flaw("no_error_class", "/error")
 
 
-def _check_flag(flag: Json, status: ResultStatus) -> Iterator[RecordFlaw]:
+def _check_flag(flag: Json, status: ResultStatus) -> Iterator[Finding]:
     truth = status.is_error
     if flag == truth or not (flag is None or isinstance(flag, bool)) or (flag is None and not truth):
         return
@@ -178,7 +178,7 @@ def _check_flag(flag: Json, status: ResultStatus) -> Iterator[RecordFlaw]:
     )
 
 
-def _check_error(error: JsonObject, status: ResultStatus) -> Iterator[RecordFlaw]:
+def _check_error(error: JsonObject, status: ResultStatus) -> Iterator[Finding]:
     error_class = error.get("error_class")
     if not isinstance(error_class, str):
         yield flaw("no_error_class", "/error/error_class")
@@ -192,7 +192,7 @@ def _check_error(error: JsonObject, status: ResultStatus) -> Iterator[RecordFlaw
             yield flaw("short_error", f"/error/{name}", name=name)
 
 
-Check = Callable[[ForeignRecord], Iterable[RecordFlaw]]
+Check = Callable[[ForeignRecord], Iterable[Finding]]
 
 _OF_ALL: tuple[Check, ...] = (check_version, check_values, check_own_id, check_own_digest)
 
@@ -219,7 +219,7 @@ _OF_KIND: dict[str, tuple[Check, ...]] = {
 _CHECKS = {kind: (*_OF_ALL, *_OF_KIND.get(kind, ())) for kind in RECORD_TYPES}
 
 
-def flaws_of(record: ForeignRecord) -> Iterator[RecordFlaw]:
+def flaws_of(record: ForeignRecord) -> Iterator[Finding]:
     """Yield the flaws of a record that need no other record."""
     for check in _CHECKS[record.kind]:
         yield from check(record)

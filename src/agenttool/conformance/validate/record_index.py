@@ -5,12 +5,9 @@ line numbers, never values.
 """
 
 import sqlite3
-from collections import defaultdict
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
-from functools import cache
+from collections.abc import Iterator
+from functools import cache, lru_cache
 from hashlib import sha256
-from typing import cast
 
 import msgspec
 
@@ -18,15 +15,23 @@ from agenttool.codec import digest_of
 from agenttool.conformance.validate.finding import Origin, requirements_of, shown_id
 from agenttool.conformance.validate.foreign_records import ID_FIELDS, ID_MEMBERS, ForeignRecord, id_of, ids_in
 from agenttool.conformance.validate.parse import walk
-from agenttool.conformance.validate.secret_checks import FieldNames, is_redacted, open_inputs
+from agenttool.conformance.validate.secret_checks import FieldNames, is_redacted, name_path, open_inputs
 from agenttool.conformance.validate.value_checks import Meaning, is_digest, moment_of, plan_of, whole_number
-from agenttool.errors import RecordError, StoreError
+from agenttool.errors import RecordError
 from agenttool.ports.evidence import REDACTED
-from agenttool.records import RECORD_TYPES, TERMINAL_EVENTS, Json, JsonObject, is_unresolved
+from agenttool.records import (
+    OUTCOMES,
+    RECORD_TYPES,
+    TERMINAL_EVENTS,
+    InvocationStatus,
+    Json,
+    JsonObject,
+    is_unresolved,
+)
 from agenttool.schema.explain import pointer_of
 
 _TABLES = """
-CREATE TABLE records (n INTEGER PRIMARY KEY, file INTEGER, line INTEGER, kind TEXT, id TEXT, content INTEGER);
+CREATE TABLE records (n INTEGER PRIMARY KEY, file TEXT, line INTEGER, kind TEXT, id TEXT, content INTEGER);
 CREATE TABLE refs (n INTEGER, kind TEXT, id TEXT, pointer TEXT, requirement TEXT);
 CREATE TABLE invocations (
     n INTEGER, id TEXT, tool TEXT, status TEXT, permission_digest TEXT, call_digest TEXT, is_changed INTEGER
@@ -40,6 +45,12 @@ CREATE TABLE ends (n INTEGER, invocation TEXT, thing TEXT, word TEXT);
 CREATE TABLE progress (n INTEGER, invocation TEXT, sequence INTEGER);
 CREATE TABLE sensitive (tool TEXT, names TEXT);
 CREATE TABLE inputs (n INTEGER, tool TEXT, invocation TEXT, pointers TEXT);
+CREATE TABLE statuses (status TEXT);
+CREATE TABLE outcomes (status TEXT, thing TEXT, word TEXT);
+CREATE TABLE things (thing TEXT, pointer TEXT, one_end TEXT, same_outcome TEXT);
+INSERT INTO things VALUES ('result', '/status', 'AT-RES-11', 'G-09'),
+    ('terminal event', '/event_type', 'AT-EVT-12', 'AT-EVT-12');
+CREATE VIEW places AS SELECT *, file || ':' || line AS place FROM records;
 """
 _INDEXES = """
 CREATE INDEX records_by_id ON records (kind, id, content);
@@ -50,6 +61,15 @@ CREATE INDEX listed_decisions ON listed (decision, invocation);
 CREATE TABLE calls AS SELECT id, tool, status, permission_digest, call_digest, is_changed, max(n) AS n
 FROM invocations WHERE id IS NOT NULL GROUP BY id;
 CREATE INDEX calls_by_id ON calls (id);
+CREATE VIEW ended AS SELECT ends.n, thing, word, status FROM ends JOIN calls ON calls.id = ends.invocation
+WHERE thing <> 'result' OR word IN (SELECT word FROM outcomes WHERE thing = 'result');
+CREATE TABLE ranked AS
+SELECT d.n AS n, d.invocation AS invocation, behavior, digest, is_edit,
+    rank() OVER (PARTITION BY d.invocation ORDER BY decided_at DESC, place DESC) = 1 AS is_last,
+    max(is_edit) OVER (PARTITION BY d.invocation) AS is_edited
+FROM decisions AS d LEFT JOIN (SELECT decision, invocation, max(place) AS place FROM listed GROUP BY 1, 2) AS l
+ON l.decision = d.id AND l.invocation = d.invocation
+WHERE d.invocation IS NOT NULL;
 """
 _SETTINGS = """
 PRAGMA journal_mode = OFF;
@@ -58,50 +78,47 @@ PRAGMA locking_mode = EXCLUSIVE;
 PRAGMA temp_store = FILE;
 PRAGMA cache_size = -16384;
 """
-_BATCH = 2000
 _LONGEST_KEY = 200
 
-RESULT, TERMINAL_EVENT = "result", "terminal event"
-"""The two things that end a call, as the table `ends` names them."""
+_RESULT, _TERMINAL_EVENT = "result", "terminal event"
+"""The two things that end a call, as the table `things` names them."""
 
 _TERMINAL_EVENTS = frozenset(str(each) for each in TERMINAL_EVENTS)
 
-Value = str | int | None
-Row = tuple[Value, ...]
+Row = tuple[str | int | None, ...]
 
 
 class RecordIndex:
     """The index of one run; `close` deletes the database.
 
     Raises:
-        StoreError: the disk that temporary files are on is full or cannot be written.
+        sqlite3.Error: the disk that temporary files are on is full or cannot be written.
     """
 
     def __init__(self) -> None:
-        self._rows: defaultdict[str, list[Row]] = defaultdict(list)
-        self._files: list[str] = []
         self._count = 0
-        with _store_errors():
-            self._database = sqlite3.connect("")
-            self._database.executescript(_SETTINGS + _TABLES)
+        self._database = sqlite3.connect("")
+        self._database.row_factory = sqlite3.Row
+        self._database.executescript(_SETTINGS + _TABLES)
+        self._database.create_function("shown_id", 1, shown_id)
+        self._database.create_function("id_member", 1, ID_MEMBERS.get)
+        self._database.create_function("is_sensitive", 2, _is_sensitive)
+        for status in InvocationStatus:
+            self.add("statuses", (status,))
+        for each in OUTCOMES:
+            self.add("outcomes", (each.invocation_status, _RESULT, each.result_status))
+            self.add("outcomes", (each.invocation_status, _TERMINAL_EVENT, each.terminal_event))
 
     def close(self) -> None:
         """Delete the database."""
         self._database.close()
 
-    def add_file(self, name: str) -> int:
-        """Add a file and return its number."""
-        self._files.append(name)
-        return len(self._files) - 1
-
     def add(self, table: str, row: Row) -> None:
-        """Add one row; rows are written in batches."""
-        rows = self._rows[table]
-        rows.append(row)
-        if len(rows) >= _BATCH:
-            self._write()
+        """Add one row."""
+        places = ", ".join("?" * len(row))
+        self._database.execute(f"INSERT INTO {table} VALUES ({places})", row)  # noqa: S608 -- a name of ours
 
-    def add_record(self, record: ForeignRecord, *, file: int, line: int, content: int) -> None:
+    def add_record(self, record: ForeignRecord, *, file: str, line: int, content: int) -> None:
         """Add what the checks of the whole set need of a record."""
         self._count += 1
         number, kind, members = self._count, record.kind, record.members
@@ -120,7 +137,7 @@ class RecordIndex:
             behavior, decided_at = _key(members.get("behavior")), moment_of(members.get("decided_at"))
             self.add("decisions", (number, key, call, behavior, decided_at, known, is_edit))
         elif kind == "tool_result":
-            self.add("ends", (number, call, RESULT, _key(members.get("status"))))
+            self.add("ends", (number, call, _RESULT, _key(members.get("status"))))
         contract = members.get("input_contract")
         fields = FieldNames.of(contract.get("sensitive_fields")) if isinstance(contract, dict) else None
         if kind == "tool_declaration" and fields:
@@ -142,7 +159,7 @@ class RecordIndex:
     def _add_event(self, number: int, members: JsonObject, call: str | None, tool: str | None) -> None:
         event_type, tool_id = members.get("event_type"), members.get("tool_id")
         if isinstance(event_type, str) and event_type in _TERMINAL_EVENTS:
-            self.add("ends", (number, call, TERMINAL_EVENT, event_type))
+            self.add("ends", (number, call, _TERMINAL_EVENT, event_type))
         if call is not None and isinstance(tool_id, str) and not is_unresolved(tool_id):
             self.add("event_tools", (number, call, tool))
 
@@ -156,33 +173,17 @@ class RecordIndex:
 
     def settle(self) -> None:
         """Create the indexes before the first query; of a call that was added twice, the last counts."""
-        self._write()
-        with _store_errors():
-            self._database.executescript(_INDEXES)
+        self._database.executescript(_INDEXES)
 
-    def ask(self, question: str, *values: Value) -> Iterator[Row]:
+    def ask(self, question: str, **values: int) -> Iterator[sqlite3.Row]:
         """Run a query over everything that was added."""
-        self._write()
-        with _store_errors():
-            yield from self._database.execute(question, values)
+        return self._database.execute(question, values)
 
-    def origin(self, number: Value) -> Origin:
+    def origin(self, number: int) -> Origin:
         """Return the place of the record with a number."""
-        question = "SELECT file, line, kind, id FROM records WHERE n = ?"
-        file, line, kind, record_id = next(self.ask(question, number))
-        return Origin(self._files[cast("int", file)], cast("int", line), cast("str", kind), shown_id(record_id))
-
-    def place(self, number: Value) -> str:
-        """Return the file and line of the record with a number."""
-        found = self.origin(number)
-        return f"{found.file}:{found.line}"
-
-    def _write(self) -> None:
-        with _store_errors():
-            for table, rows in self._rows.items():
-                places = ", ".join("?" * len(rows[0]))
-                self._database.executemany(f"INSERT INTO {table} VALUES ({places})", rows)  # noqa: S608 -- a name of ours
-            self._rows.clear()
+        question = "SELECT file, line, kind, id FROM records WHERE n = :number"
+        file, line, kind, record_id = next(self.ask(question, number=number))
+        return Origin(file, line, kind, shown_id(record_id))
 
 
 def key_of(text: str) -> str:
@@ -190,17 +191,18 @@ def key_of(text: str) -> str:
     return text if len(text) <= _LONGEST_KEY else f"sha256:{sha256(text.encode()).hexdigest()}"
 
 
+@lru_cache(maxsize=64)
+def _field_names(encoded: str) -> FieldNames:
+    return FieldNames(msgspec.json.decode(encoded, type=tuple[str, ...]))
+
+
+def _is_sensitive(names: str, pointer: str) -> bool:
+    """Return whether a pointer into a record leads to one of these fields of a call's input."""
+    return _field_names(names).are_passed_by(name_path(pointer)[1:])
+
+
 def _key(value: Json) -> str | None:
     return key_of(value) if isinstance(value, str) else None
-
-
-@contextmanager
-def _store_errors() -> Generator[None]:
-    try:
-        yield
-    except sqlite3.Error as error:
-        remedy = "free space for temporary files (TMPDIR)"
-        raise StoreError(f"the index of the run cannot be written: {error}; {remedy}") from error
 
 
 def _digest_of_input(record: ForeignRecord, member: str) -> str | None:

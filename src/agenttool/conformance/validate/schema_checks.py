@@ -12,7 +12,7 @@ from itertools import pairwise
 import msgspec
 
 from agenttool.conformance.ledger import read_table
-from agenttool.conformance.validate.finding import RecordFlaw, Severity, flaw, requirements_of
+from agenttool.conformance.validate.finding import Finding, Severity, flaw, requirements_of
 from agenttool.conformance.validate.foreign_records import ForeignRecord
 from agenttool.conformance.validate.parse import walk
 from agenttool.conformance.validate.secret_checks import FieldNames
@@ -46,7 +46,7 @@ _PLAIN_EXPECTATION = re.compile(
 _KEEPS_PROPERTIES = frozenset({"properties", "patternProperties", "dependentSchemas"})
 
 
-def misfits_of(kind: str, members: JsonObject) -> Iterable[RecordFlaw]:
+def misfits_of(kind: str, members: JsonObject) -> Iterable[Finding]:
     """Return the flaws of a record that does not fit the schema of its kind."""
     checker = _checker_of(kind)
     if checker.accepts(members):
@@ -59,7 +59,7 @@ def _checker_of(kind: str) -> Checker:
     return Checker(schema_of(kind))
 
 
-def _schema_flaw(kind: str, misfit: Misfit) -> RecordFlaw:
+def _schema_flaw(kind: str, misfit: Misfit) -> Finding:
     member, *inner = misfit.pointer.split("/")[1:] or [""]
     is_item = len(inner) == 1 and inner[0].isdigit()
     is_ours = (kind, member) in OUR_MEMBERS or (is_item and (kind, member) in ITEMS_OF_ANYTHING)
@@ -75,7 +75,7 @@ def _schema_flaw(kind: str, misfit: Misfit) -> RecordFlaw:
     return made if is_published else msgspec.structs.replace(made, severity=Severity.WARNING)
 
 
-def check_schemas(record: ForeignRecord) -> Iterator[RecordFlaw]:
+def check_schemas(record: ForeignRecord) -> Iterator[Finding]:
     """Check that every schema of a declaration or interface compiles without fetching (AT-IO-01)."""
     places = _SCHEMAS_OF_DECLARATION if record.kind == "tool_declaration" else _SCHEMAS_OF_INTERFACE
     for steps in places:
@@ -84,7 +84,7 @@ def check_schemas(record: ForeignRecord) -> Iterator[RecordFlaw]:
             yield flaw("unusable_schema", pointer_of(steps))
 
 
-def check_examples(record: ForeignRecord) -> Iterator[RecordFlaw]:
+def check_examples(record: ForeignRecord) -> Iterator[Finding]:
     """Check that each example input fits the schema (AT-IO-05)."""
     schema = _at(record.members, ("input_contract", "model_input_schema"))
     examples = _at(record.members, ("input_contract", "examples"))
@@ -99,7 +99,7 @@ def check_examples(record: ForeignRecord) -> Iterator[RecordFlaw]:
             yield _misfit(misfit, pointer_of(("input_contract", "examples", index)))
 
 
-def _misfit(misfit: Misfit, place: str) -> RecordFlaw:
+def _misfit(misfit: Misfit, place: str) -> Finding:
     """Return the flaw of an example without quoting values that the schema lists."""
     is_plain = _PLAIN_EXPECTATION.fullmatch(misfit.expected) is not None
     expected = misfit.expected if is_plain else "what the schema asks for here"
@@ -107,7 +107,7 @@ def _misfit(misfit: Misfit, place: str) -> RecordFlaw:
     return flaw("example_misfit", place + misfit.pointer, expected=expected, advice=advice)
 
 
-def check_internal_fields(record: ForeignRecord) -> Iterator[RecordFlaw]:
+def check_internal_fields(record: ForeignRecord) -> Iterator[Finding]:
     """Check that the schema for the model names no internal-only field on any level (AT-IO-10)."""
     schema = _at(record.members, ("input_contract", "model_input_schema"))
     internal = FieldNames.of(_at(record.members, ("input_contract", "internal_only_fields")))

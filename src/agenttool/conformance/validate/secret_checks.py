@@ -6,10 +6,9 @@ from typing import Self
 
 import msgspec
 
-from agenttool.conformance.validate.finding import RecordFlaw, Severity, flaw
+from agenttool.conformance.validate.finding import Finding, Severity, flaw
 from agenttool.conformance.validate.foreign_records import ForeignRecord, items_of
 from agenttool.conformance.validate.parse import walk
-from agenttool.conformance.validate.value_checks import is_digest
 from agenttool.records import Json
 from agenttool.schema.explain import pointer_of
 
@@ -65,12 +64,12 @@ _INPUTS = {
 
 _LONGEST_MARKER = 100
 _BRACKETS_AND_DOTS = " \t\r\n[](){}<>*•#_=.…-"
-_WORDS = frozenset({"redacted", "masked", "removed", "withheld", "omitted", "filtered", "hidden"})
-_REASONS = frozenset(
-    {"password", "secret", "token", "key", "credential", "credentials", "sensitive", "pii", "email", "phone", "policy"}
+_REASON = "password|secret|token|key|credentials?|sensitive|pii|email|phone|policy"
+_MARKER = re.compile(
+    rf"(?:xxx+|redacted(?:[ :_-]+(?:{_REASON}))?|masked|removed|withheld|omitted|filtered|hidden)?", re.IGNORECASE
 )
+_MARKER_PART = re.compile(rf"(?i:{_REASON})|sha256:[0-9a-f]{{64}}")
 """What a redaction marker may contain; any other word could be the secret."""
-_WORD_AND_REASON = re.compile(r"redacted[ :_-]+([a-z]+)")
 _FLAGS = frozenset({"redacted", "$redacted"})
 
 _CREDENTIAL_MEMBERS = {"tool_permission_profile": "credential_refs", "tool_interface": "required_credentials"}
@@ -89,7 +88,7 @@ def is_redacted(value: Json) -> bool:
     if value is None:
         return True
     if isinstance(value, str):
-        return len(value) <= _LONGEST_MARKER and _is_marker(value.strip(_BRACKETS_AND_DOTS))
+        return len(value) <= _LONGEST_MARKER and _MARKER.fullmatch(value.strip(_BRACKETS_AND_DOTS)) is not None
     return (
         isinstance(value, dict)
         and not _FLAGS.isdisjoint(value)
@@ -97,19 +96,11 @@ def is_redacted(value: Json) -> bool:
     )
 
 
-def _is_marker(word: str) -> bool:
-    plain = word.lower()
-    is_crossed_out = not plain or (plain.startswith("xxx") and not plain.strip("x"))
-    reason = _WORD_AND_REASON.fullmatch(plain)
-    return is_crossed_out or plain in _WORDS or (reason is not None and reason[1] in _REASONS)
-
-
 def _is_part_of_marker(name: str, value: Json) -> bool:
     if name in _FLAGS and (value is True or (isinstance(value, int) and value == 1)):
         return True
-    if not isinstance(value, str) or name not in _FLAGS | {"digest", "reason"}:
-        return False
-    return is_digest(value) is not None or value.lower() in _REASONS
+    is_known = name in _FLAGS or name in ("digest", "reason")
+    return is_known and isinstance(value, str) and _MARKER_PART.fullmatch(value) is not None
 
 
 def open_inputs(record: ForeignRecord) -> list[str]:
@@ -134,7 +125,7 @@ def _opened(given: Json) -> Json:
         return given
 
 
-def check_example_values(record: ForeignRecord) -> Iterator[RecordFlaw]:
+def check_example_values(record: ForeignRecord) -> Iterator[Finding]:
     """Check that examples hold no value of a sensitive field (AT-IO-06)."""
     contract = record.members.get("input_contract")
     if not isinstance(contract, dict) or not (fields := FieldNames.of(contract.get("sensitive_fields"))):
@@ -155,7 +146,7 @@ def _leaves(value: Json) -> Iterator[tuple[str | int, ...]]:
             yield steps
 
 
-def check_credentials(record: ForeignRecord) -> Iterator[RecordFlaw]:
+def check_credentials(record: ForeignRecord) -> Iterator[Finding]:
     """Check that credentials are given by name and not by value (AT-PERM-06)."""
     member = _CREDENTIAL_MEMBERS[record.kind]
     for index, ref in items_of(record.members.get(member)):

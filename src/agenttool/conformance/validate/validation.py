@@ -1,6 +1,7 @@
 """Validate a set of files: read each, then check all of them together."""
 
 import io
+import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -8,16 +9,9 @@ from itertools import chain
 
 from msgspec.structs import replace
 
-from agenttool.conformance.validate.cross_checks import (
-    check_calls,
-    check_decisions_and_tools,
-    check_progress,
-    check_references,
-    check_repeats,
-    check_stored_inputs,
-)
+from agenttool.conformance.validate.cross_checks import cross_check
 from agenttool.conformance.validate.documents import MAX_RECORD, Document, read_documents
-from agenttool.conformance.validate.finding import Finding, Origin, RecordFlaw, Severity, Summary, flaw, shown_id
+from agenttool.conformance.validate.finding import Finding, Origin, Severity, Summary, flaw, shown_id
 from agenttool.conformance.validate.foreign_records import (
     ForeignRecord,
     flaws_of_spelling,
@@ -29,12 +23,16 @@ from agenttool.conformance.validate.parse import parse
 from agenttool.conformance.validate.record_checks import flaws_of
 from agenttool.conformance.validate.record_index import RecordIndex
 from agenttool.conformance.validate.schema_checks import misfits_of
+from agenttool.errors import StoreError
 
 
 class Validation(AbstractContextManager["Validation"]):
     """A run over a set of files: `read` each file, then `conclude`. Findings are yielded as they are made.
 
     Use it as a context manager: leaving it deletes the index on disk.
+
+    Raises:
+        StoreError: the index cannot be written.
     """
 
     def __init__(self, *, max_record: int = MAX_RECORD, on_bytes: Callable[[int], None] | None = None) -> None:
@@ -46,47 +44,36 @@ class Validation(AbstractContextManager["Validation"]):
         self._severities: Counter[Severity] = Counter()
         self._files = self._bytes = self._unreadable = 0
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._index.close()
+        if isinstance(error := raised[1], sqlite3.Error):
+            remedy = "free space for temporary files (TMPDIR)"
+            raise StoreError(f"the index of the run cannot be written: {error}; {remedy}") from error
 
     def read(self, name: str, stream: io.BufferedIOBase) -> Iterator[Finding]:
         """Read one file to its end and yield the findings of each record by itself.
 
         Raises:
             OSError: the file cannot be read.
-            StoreError: the index cannot be written.
         """
         self._files += 1
         name = name.encode(errors="replace").decode()
-        file = self._index.add_file(name)
         for piece in read_documents(stream, max_record=self._max_record, on_bytes=self._count_bytes):
             if isinstance(piece, Document):
-                findings = self._check(name, file, piece)
+                findings = self._check(name, piece)
             else:
-                self._unreadable += piece.flaw.severity is Severity.ERROR
-                findings = iter((Origin(name, piece.line).finding(piece.flaw),))
+                self._unreadable += piece.severity is Severity.ERROR
+                findings = iter((Origin(name, 0).finding(piece),))
             for finding in findings:
                 self._severities[finding.severity] += 1
                 yield finding
 
     def conclude(self) -> Iterator[Finding]:
-        """Yield the findings about the records of all files together.
-
-        Raises:
-            StoreError: the index cannot be written.
-        """
+        """Yield the findings about the records of all files together."""
         self._index.settle()
-        for answers in (
-            check_references(self._index, unreadable=self._unreadable),
-            check_repeats(self._index),
-            check_calls(self._index),
-            check_decisions_and_tools(self._index),
-            check_progress(self._index),
-            check_stored_inputs(self._index),
-        ):
-            for number, found in answers:
-                self._severities[found.severity] += 1
-                yield self._index.origin(number).finding(found)
+        for number, found in cross_check(self._index, unreadable=self._unreadable):
+            self._severities[found.severity] += 1
+            yield self._index.origin(number).finding(found)
 
     @property
     def summary(self) -> Summary:
@@ -105,9 +92,9 @@ class Validation(AbstractContextManager["Validation"]):
         if self._on_bytes:
             self._on_bytes(size)
 
-    def _check(self, name: str, file: int, document: Document) -> Iterator[Finding]:
+    def _check(self, name: str, document: Document) -> Iterator[Finding]:
         parsed = parse(document.data)
-        if isinstance(parsed, RecordFlaw):
+        if isinstance(parsed, Finding):
             self._unreadable += 1
             yield Origin(name, document.line).finding(parsed)
             return
@@ -116,12 +103,12 @@ class Validation(AbstractContextManager["Validation"]):
         if isinstance(members, dict) and isinstance(kind, str):
             self._records[kind] += 1
             today, old_pointers = in_current_spelling(kind, members)
-            record = ForeignRecord(kind, today, document.data, parsed.is_exact and today is members, old_pointers)
-            self._index.add_record(record, file=file, line=document.line, content=parsed.content)
+            record = ForeignRecord(kind, today, document.data, not parsed.flaws and today is members, old_pointers)
+            self._index.add_record(record, file=name, line=document.line, content=parsed.content)
             spelling = flaws_of_spelling(old_pointers)
             for found in chain(parsed.flaws, spelling, misfits_of(kind, today), flaws_of(record)):
                 origin = Origin(name, document.line, kind, shown_id(id_of(kind, members)))
                 yield origin.finding(replace(found, pointer=record.in_file(found.pointer)))
-        elif isinstance(kind, RecordFlaw):
+        elif isinstance(kind, Finding):
             self._unreadable += 1
             yield from map(Origin(name, document.line).finding, (*parsed.flaws, kind))

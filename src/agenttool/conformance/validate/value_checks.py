@@ -15,7 +15,7 @@ import msgspec
 
 from agenttool import records
 from agenttool.codec import digest_of, digest_of_bytes
-from agenttool.conformance.validate.finding import RecordFlaw, flaw, requirements_of, shown_word
+from agenttool.conformance.validate.finding import Finding, flaw, requirements_of, shown_word
 from agenttool.conformance.validate.foreign_records import ForeignRecord, items_of
 from agenttool.errors import RecordError
 from agenttool.records import RECORD_TYPES, Digest, Json, JsonObject, OpenEnum, Part, Timestamp
@@ -87,7 +87,7 @@ ROWS: dict[type[OpenEnum], str] = {
 LISTED = {words: frozenset(str(word) for word in words) for words in ROWS}
 
 
-def flaw_of_word(text: str, words: type[OpenEnum], pointer: str) -> RecordFlaw | None:
+def flaw_of_word(text: str, words: type[OpenEnum], pointer: str) -> Finding | None:
     """Return the flaw of a word that is not listed, with the nearest one.
 
     Readers treat an unlisted word strictly (AT-VER-07), so it is a warning.
@@ -114,19 +114,19 @@ _BY_REFERENCE = ("resource_link", "artifact_ref", "persisted_output_ref", "hando
 """Classes of content whose digest is that of something elsewhere."""
 
 
-def flaw_of_digest(text: str, pointer: str) -> RecordFlaw | None:
+def flaw_of_digest(text: str, pointer: str) -> Finding | None:
     """Return the flaw of a malformed digest."""
     return None if is_digest(text) else flaw("malformed_digest", pointer)
 
 
-def check_own_digest(record: ForeignRecord) -> Iterator[RecordFlaw]:
+def check_own_digest(record: ForeignRecord) -> Iterator[Finding]:
     """Check that a record's digest is that of its canonical JSON (RFC 8785) without the digest."""
     rest: JsonObject = {name: value for name, value in record.members.items() if name != "digest"}
     content = "the record's canonical JSON without this member"
     yield from _check_digest(record, record.members.get("digest"), rest, "/digest", content)
 
 
-def check_content_digests(record: ForeignRecord) -> Iterator[RecordFlaw]:
+def check_content_digests(record: ForeignRecord) -> Iterator[Finding]:
     """Check the digests beside embedded text or data."""
     if b'digest"' not in record.text:
         return
@@ -142,7 +142,7 @@ def check_content_digests(record: ForeignRecord) -> Iterator[RecordFlaw]:
 
 def _check_digest(
     record: ForeignRecord, digest: Json, content: Json, pointer: str, description: str
-) -> Iterator[RecordFlaw]:
+) -> Iterator[Finding]:
     """Check a digest, if there is one: its form, and that it is the digest of the content, if that is known."""
     if not isinstance(digest, str):
         return
@@ -173,7 +173,7 @@ _EVERY_MONTH_HAS = "28"
 _UTC = frozenset({"Z", "z", "+00:00"})
 
 
-def flaw_of_time(text: str, pointer: str) -> RecordFlaw | None:
+def flaw_of_time(text: str, pointer: str) -> Finding | None:
     """Return the flaw of a time (G-03)."""
     match = _RFC_3339.fullmatch(text)
     if match is None:
@@ -210,7 +210,7 @@ def whole_number(value: Json) -> int | None:
     return max(-_MAX_INT64, min(int(value), _MAX_INT64)) if isinstance(value, int | float) else None
 
 
-def check_order(record: ForeignRecord) -> Iterator[RecordFlaw]:
+def check_order(record: ForeignRecord) -> Iterator[Finding]:
     """Check that nothing ends before it started or was created (AT-INV-09)."""
     for member, event in (("started_at", "it started"), ("created_at", "it was created")):
         if is_before(record.members.get("ended_at"), record.members.get(member)):
@@ -218,7 +218,7 @@ def check_order(record: ForeignRecord) -> Iterator[RecordFlaw]:
             return
 
 
-def check_values(record: ForeignRecord) -> Iterator[RecordFlaw]:
+def check_values(record: ForeignRecord) -> Iterator[Finding]:
     """Check each value by its meaning."""
     for meaning, steps, text in value_places(record.members, _plan(record.kind)):
         pointer = pointer_of(steps)

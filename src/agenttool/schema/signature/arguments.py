@@ -181,8 +181,8 @@ def signature_of(callable_object: Callable[..., object], *, context_type: type |
     """
     function = read_callable(callable_object, context_type=context_type)
     names = {*(each.name for each in function.parameters), function.context_parameter or ""}
-    docs = parse_docstring(function.docstring, names)
-    arguments = [read_argument(function, each, docs.parameters.get(each.name, "")) for each in function.parameters]
+    description, texts = parse_docstring(function.docstring, names)
+    arguments = [read_argument(function, each, texts.get(each.name, "")) for each in function.parameters]
     _reject_duplicates(function, arguments)
     adapter, generated = _describe(function, arguments)
     fields = read_fields(function, generated)
@@ -195,14 +195,14 @@ def signature_of(callable_object: Callable[..., object], *, context_type: type |
     for name, default in defaults.items():
         members(members(schema, "properties"), name)["default"] = default
     runtime_schema = mark_internal(schema, internal)
-    work = alternative_work(runtime_schema)
-    convert, integers = conversion_of(adapter.core_schema, adapter.validator.validate_python, sensitive, work)
+    exceeds_work = alternative_work(runtime_schema)
+    convert, integers = conversion_of(adapter.core_schema, adapter.validator.validate_python, sensitive, exceeds_work)
     model_schema = model_view(runtime_schema, internal)
     schema_of_output, output_check = output_contract(function)
     return Signature(
         name=function.name,
         title=_title(function.name),
-        description=docs.description,
+        description=description,
         model_input_schema=model_schema,
         runtime_input_schema=runtime_schema if runtime_schema != model_schema else None,
         output_schema=schema_of_output,

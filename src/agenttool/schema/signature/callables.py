@@ -4,7 +4,7 @@ import inspect
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from types import NoneType, SimpleNamespace, UnionType
@@ -119,7 +119,7 @@ def read_callable(function: Callable[..., object], *, context_type: type | None)
 
 
 def filled_parameters(
-    function: Callable[..., object], *, context_type: type
+    function: Callable[..., object], parameters: Collection[inspect.Parameter], *, context_type: type
 ) -> tuple[str | None, Mapping[str, Injected]]:
     """Return the parameters that the runtime fills: that of the context, and the injected ones; others are ignored.
 
@@ -127,12 +127,9 @@ def filled_parameters(
         ConfigError: the type of an injected parameter cannot be injected.
     """
     inner, _ = _unfilled(function)
-    try:
-        home, declared = _home(inner), inspect.signature(function).parameters.values()
-    except (ValueError, TypeError):
-        return None, {}
+    home = _home(inner) if parameters else None
     found: list[Parameter] = []
-    for each in declared:
+    for each in parameters:
         with suppress(ConfigError):
             annotation = _resolve(each.annotation, home, each.name)
             found.append(Parameter(name=each.name, annotation=annotation, default=each.default))
@@ -174,8 +171,8 @@ def _read_parameter(name: str, parameter: inspect.Parameter, home: object) -> Pa
 
 def _resolve(annotation: object, home: object, where: str) -> object:
     """Evaluate an annotation that is written as text, in whole or in part."""
-    if annotation is EMPTY:
-        return EMPTY
+    if isinstance(annotation, type):
+        return annotation
     holder = SimpleNamespace(__annotations__={"": annotation}, __type_params__=getattr(home, "__type_params__", ()))
     names: dict[str, object] = getattr(home, "__globals__", {})
     try:
@@ -246,23 +243,15 @@ def kind_of(function: object) -> FunctionKind:
     return FunctionKind.FUNCTION
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Docstring:
-    """A parsed docstring: the text without its parameter sections, and the text of each parameter."""
+def parse_docstring(text: str, names: Collection[str]) -> tuple[str, dict[str, str]]:
+    """Return a docstring without its parameter sections, and the text of each parameter.
 
-    description: str
-    parameters: dict[str, str] = field(default_factory=dict[str, str])
-
-
-def parse_docstring(text: str, names: Collection[str]) -> Docstring:
-    """Parse a docstring in the style, of Google, NumPy and Sphinx, that describes most of these parameters.
-
-    A text that describes none of them, or that no parser can read, is returned unchanged as the description.
+    It is parsed in the style, of Google, NumPy and Sphinx, that describes most of these parameters. A text that
+    describes none of them, or that no parser can read, is returned unchanged.
     """
     parsed = None
     if (":" in text or "---" in text) and not {*names}.isdisjoint(_WORD.findall(text)):
         from agenttool.schema.signature.docstrings import parse_styles  # noqa: PLC0415 -- most need no parser
 
         parsed = parse_styles(text, names)
-    description, parameters = (text.strip(), {}) if parsed is None else parsed
-    return Docstring(description=description, parameters=parameters)
+    return parsed or (text.strip(), {})

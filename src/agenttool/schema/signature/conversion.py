@@ -6,7 +6,9 @@ and null pass unchanged, lists and mappings of them are copied, and integral flo
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from enum import IntEnum
 from typing import cast
 
 from pydantic import TypeAdapter, ValidationError
@@ -16,7 +18,6 @@ from agenttool.codec import clone
 from agenttool.errors import ToolFailure
 from agenttool.records import ErrorClass, Json, JsonObject, ToolError
 from agenttool.schema.explain import pointer_of
-from agenttool.schema.recursion import AlternativeWork
 
 Convert = Callable[[JsonObject], dict[str, object]]
 """Returns keyword arguments for an input that fits its schema; they share no mutable value with it.
@@ -73,7 +74,7 @@ def conversion_of(
     core: _CoreSchema,
     validate: Callable[[JsonObject], object],
     sensitive: frozenset[str],
-    work: AlternativeWork | None,
+    exceeds_work: Callable[[Json], bool] | None,
 ) -> tuple[Convert | None, frozenset[str]]:
     """Return the conversion to arguments, none if the input can be the arguments; and the fields that are integers.
 
@@ -86,7 +87,7 @@ def conversion_of(
         kinds = set(_kinds(field))
         # pydantic turns the integers in a list of floats into floats.
         if _OTHER in kinds or kinds >= {_CONTAINER, "float"}:
-            return PydanticConversion(validate, sensitive, work), frozenset()
+            return PydanticConversion(validate, sensitive, exceeds_work), frozenset()
         if "int" in kinds and "float" not in kinds:
             integers.append(name)
         if _CONTAINER in kinds:
@@ -130,18 +131,18 @@ def _kinds(core: object) -> Iterator[str]:
         yield kind if isinstance(found.get("pattern", ""), str) else _OTHER
 
 
+@dataclass(frozen=True, slots=True)
 class PydanticConversion:
-    """A conversion that can reject an input that fits its schema."""
+    """A conversion that can reject an input that fits its schema.
 
-    __slots__ = ("_sensitive", "_validate", "_work")
+    Attributes:
+        sensitive: fields that are not described in errors.
+        exceeds_work: returns whether the validator would try too many alternatives.
+    """
 
-    def __init__(
-        self, validate: Callable[[JsonObject], object], sensitive: frozenset[str], work: AlternativeWork | None
-    ) -> None:
-        """Use a validator; `sensitive` fields are not described in errors, and `work` bounds what it tries."""
-        self._validate = validate
-        self._sensitive = sensitive
-        self._work = work
+    validate: Callable[[JsonObject], object]
+    sensitive: frozenset[str] = frozenset()
+    exceeds_work: Callable[[Json], bool] | None = None
 
     def __call__(self, given: JsonObject) -> dict[str, object]:
         """Return the arguments.
@@ -149,13 +150,13 @@ class PydanticConversion:
         Raises:
             ToolFailure: invalid_arguments.
         """
-        if self._work is not None and self._work.exceeds(given):
+        if self.exceeds_work is not None and self.exceeds_work(given):
             raise ToolFailure(invalid_arguments(_TOO_MANY_ALTERNATIVES))
         try:
             # Some types pass parts of the input on, and a function may change its arguments.
-            return cast("dict[str, object]", self._validate(clone(given)))
+            return cast("dict[str, object]", self.validate(clone(given)))
         except ValidationError as error:
-            failure = _error_of(error, self._sensitive)
+            failure = _error_of(error, self.sensitive)
         # Raised here, the failure has no cause. The cause would quote the input, and tracebacks are logged.
         raise ToolFailure(failure)
 
@@ -168,11 +169,11 @@ def normal_form_of(adapter: TypeAdapter[dict[str, object]], convert: Convert | N
     A value that only its type respells stays as it is if its own serializer writes it in another form.
     """
     core = cast("_CoreSchema", adapter.core_schema)
-    if convert is None or not _can_change(core, spelling=True):
+    change = _change_by(core)
+    if convert is None or not change:
         return None
     fields = cast("dict[str, object]", core["fields"]) if core["type"] == "typed-dict" else None
-    changing = None if fields is None else {name for name, field in fields.items() if _can_change(field, spelling=True)}
-    is_strict = _can_change(core, spelling=False)
+    changing = None if fields is None else {name for name, field in fields.items() if _change_by(field)}
 
     def normal(given: JsonObject) -> JsonObject:
         arguments = convert(given)
@@ -191,7 +192,7 @@ def normal_form_of(adapter: TypeAdapter[dict[str, object]], convert: Convert | N
                 return found
         except (PydanticSerializationError, ToolFailure):
             pass
-        if not is_strict:
+        if change is _Change.SPELLING:
             return given
         raise ToolFailure(invalid_arguments(_UNSTABLE))
 
@@ -201,40 +202,38 @@ def normal_form_of(adapter: TypeAdapter[dict[str, object]], convert: Convert | N
 def normal_form_of_model(model: object) -> NormalForm | None:
     """Return the same for the fields of a pydantic model."""
     adapter = TypeAdapter[dict[str, object]](cast("type[dict[str, object]]", model))
-    return normal_form_of(adapter, PydanticConversion(adapter.validate_python, frozenset(), None))
+    return normal_form_of(adapter, PydanticConversion(adapter.validate_python))
 
 
-def _can_change(core: object, *, spelling: bool) -> bool:
-    """Return whether a validator, or a setting of a text, can replace a value by another one of its type.
+class _Change(IntEnum):
+    """What a type can do to a value: nothing, write it in another way, or replace it by another one of its type."""
 
-    With `spelling`, this includes types that only write a value in another way.
-    """
+    NONE = 0
+    SPELLING = 1
+    VALUE = 2
+
+
+def _change_by(core: object) -> _Change:
+    """Return what the validators, the types and the settings of texts in a type can do to a value."""
     if isinstance(core, list | tuple):
-        return any(_can_change(each, spelling=spelling) for each in cast("list[object]", core))
+        return max(map(_change_by, cast("list[object]", core)), default=_Change.NONE)
     if not isinstance(core, dict):
-        return False
+        return _Change.NONE
     found = cast("_CoreSchema", core)
-    if _changes_itself(found) or (spelling and found.get("type") in _RESPELLED_TYPES):
-        return True
-    if found.get("type") in _VALIDATORS and _changes(found["function"], spelling=spelling):
-        return True
-    return any(
-        _can_change(inner, spelling=spelling)
-        for name, inner in found.items()
-        if name not in ("metadata", "serialization")
-    )
-
-
-def _changes_itself(core: _CoreSchema) -> bool:
-    has_case = any(core.get(name) is True for name in _CASES)
-    return has_case or core.get("type") == "uuid" or bool(core.get("post_init"))
-
-
-def _changes(validator: object, *, spelling: bool) -> bool:
-    function = cast("Mapping[str, object]", validator)["function"]
-    name = getattr(function, "__qualname__", "")
-    is_own = str(getattr(function, "__module__", "")).startswith("pydantic.")
-    return not is_own or name in _CHANGING_TYPES or (spelling and name in _RESPELLED_BY)
+    own, kind = _Change.NONE, found.get("type")
+    if any(found.get(name) is True for name in _CASES) or kind == "uuid" or found.get("post_init"):
+        own = _Change.VALUE
+    elif kind in _RESPELLED_TYPES:
+        own = _Change.SPELLING
+    elif kind in _VALIDATORS:
+        function = cast("Mapping[str, object]", found["function"])["function"]
+        name = getattr(function, "__qualname__", "")
+        if not str(getattr(function, "__module__", "")).startswith("pydantic.") or name in _CHANGING_TYPES:
+            own = _Change.VALUE
+        elif name in _RESPELLED_BY:
+            own = _Change.SPELLING
+    inner = (_change_by(each) for name, each in found.items() if name not in ("metadata", "serialization"))
+    return own if own is _Change.VALUE else max([own, *inner])
 
 
 def _merged(given: Json, written: Json) -> Json:

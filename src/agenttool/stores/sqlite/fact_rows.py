@@ -8,14 +8,14 @@ and stores the head; all rows behind the stored head are unindexed, and there ar
 
 import hashlib
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple, TypeAlias
 
 from agenttool.errors import StoreError
 from agenttool.ports.facts import Fact, Step
 from agenttool.ports.stores import Head
-from agenttool.records import InvocationId
+from agenttool.records import InvocationId, InvocationStatus
 from agenttool.stores.fact_codec import FactHead, call_of, decode_fact, head_of, split_lines
 from agenttool.stores.sqlite.connect import RESTORE, as_json
 
@@ -56,20 +56,12 @@ UNINDEXED_OWNED = (
 STARTED_CALLS = "json_each(CASE WHEN json_valid(started_calls.calls) THEN started_calls.calls ELSE '[]' END)"
 """The calls of a row of started calls; a damaged row has none, and does not hide the others."""
 
-_OWNER_IS_KNOWN = "EXISTS (SELECT 1 FROM processes WHERE owner = ?)"
-_STORED_HEAD = f"(SELECT CAST(position AS INTEGER) FROM heads), {_OWNER_IS_KNOWN}"  # noqa: S608 -- constants only
+_STORED_HEAD = "(SELECT CAST(position AS INTEGER) FROM heads), EXISTS (SELECT 1 FROM processes WHERE owner = ?)"
 _END = f"SELECT last, CAST(hash AS BLOB), {_STORED_HEAD} FROM facts ORDER BY last DESC LIMIT 1"  # noqa: S608 -- constants only
 _EMPTY_END = f"SELECT {_STORED_HEAD}"
 
-APPEND_ONE = (
-    "INSERT INTO facts VALUES (?, iif((SELECT hash FROM facts ORDER BY last DESC LIMIT 1) = ?"  # noqa: S608 -- constants only
-    f" AND {_OWNER_IS_KNOWN}, ?, NULL), ?, ?)"
-)
-"""Appends a row behind one with a given hash, for an owner with a lease; else its hash is NULL, which is rejected."""
-
 _BYTES = "iif(typeof(lines) = 'blob', lines, CAST(lines AS BLOB))"  # a cast would copy what is bytes already
 _UNINDEXED_ROWS = f"SELECT last, {_BYTES}, CAST(owner AS BLOB) FROM facts WHERE {IS_UNINDEXED} ORDER BY last"  # noqa: S608 -- constants only
-_START = "REPLACE INTO started_calls VALUES (?, ?, json_array(?))"
 _COUNT_STARTED = "SELECT count(*) FROM started_calls WHERE owner = ? AND number < 0"
 _INDEX = "INSERT OR IGNORE INTO facts_of_call SELECT value, CAST(key AS INTEGER) FROM json_each(?)"
 _DELETE_ENDED = (
@@ -77,8 +69,8 @@ _DELETE_ENDED = (
     f" (SELECT 1 FROM {STARTED_CALLS} AS one WHERE one.value IN (SELECT value FROM json_each(?)))"
 )
 
-_FORWARD = "SELECT last, CAST(lines AS BLOB) FROM facts WHERE last > ?{} ORDER BY last"
-_BACKWARD = (
+FORWARD = "SELECT last, CAST(lines AS BLOB) FROM facts WHERE last > ?{} ORDER BY last"
+BACKWARD = (
     "SELECT last, CAST(lines AS BLOB) FROM facts"
     " WHERE last <= coalesce((SELECT min(last) FROM facts WHERE last >= ?), ?){} ORDER BY last DESC"
 )
@@ -163,15 +155,19 @@ def index_rows(connection: sqlite3.Connection) -> None:
         call = _call_in(text)
         if call is not None:
             places.append((call, last))
-            newest[call] = (owner, -last)
-    found = [(owner, number, call) for call, (owner, number) in newest.items() if owner is not None]
-    owned = [(owner.decode(errors="replace"), number, call) for owner, number, call in found]
-    if owned:
-        connection.executemany(_START, owned)
+            newest[call] = (owner, last)
+    for call, (owner, last) in newest.items():
+        if owner is not None:
+            list_started(connection, owner.decode(errors="replace"), last, [call])
     if places:
         places.sort()  # an index is fastest to extend in order
         connection.execute(_INDEX, (as_json({last: call for call, last in places}),))
     store_head(connection)
+
+
+def list_started(connection: sqlite3.Connection, owner: str, last: int, calls: Sequence[str]) -> None:
+    """List open calls as started; `last` is the position of one of their facts."""
+    connection.execute("REPLACE INTO started_calls VALUES (?, ?, ?)", (owner, -last, as_json(calls)))
 
 
 def delete_ended(connection: sqlite3.Connection, owner: str, open_calls: list[str]) -> None:
@@ -243,68 +239,24 @@ def read_forward(
     connection: sqlite3.Connection, steps: Mapping[str, Step], after: int, limit: int, wanted: FactFilter = ALL_FACTS
 ) -> list[tuple[int, Fact]]:
     """Return facts after a position, the oldest first."""
-    query, values = wanted.query(_FORWARD)
+    query, values = wanted.query(FORWARD)
     lines = wanted.lines(connection.execute(query, (after, *values)))
     return [
         (place, decode_fact(line, steps)) for place, line in islice((each for each in lines if each[0] > after), limit)
     ]
 
 
-def read_sizes(connection: sqlite3.Connection, after: int) -> Iterator[tuple[FactHead, int]]:
-    """Yield what each fact after a position is about, with its size in bytes; a shared part counts once."""
-    query, _ = ALL_FACTS.query(_FORWARD)
-    for last, text in connection.execute(query, (after,)):
-        lines = text.split(b"\n")
-        for line in lines[max(after - last + len(lines), 0) :]:
-            yield head_of(line), len(line) + 1
+class CallEnd(NamedTuple):
+    """The end of a call: its position, the call, its last status, and when it began and ended."""
+
+    place: int
+    invocation_id: InvocationId
+    status: InvocationStatus
+    began_ns: int
+    ended_ns: int
 
 
-def read_backward(
-    connection: sqlite3.Connection, steps: Mapping[str, Step], before: int, limit: int, wanted: FactFilter = ALL_FACTS
-) -> list[tuple[int, Fact]]:
-    """Return facts before a position, the newest first."""
-    query, values = wanted.query(_BACKWARD)
-    rows = connection.execute(query, (before - 1, before - 1, *values))
-    lines = (each for row in rows for each in reversed(list(wanted.lines([row]))) if each[0] < before)
-    return [(place, decode_fact(line, steps)) for place, line in islice(lines, limit)]
-
-
-def read_calls(
-    connection: sqlite3.Connection,
-    steps: Mapping[str, Step],
-    wanted: FactFilter,
-    *,
-    newest_first: bool = False,
-    before: int | None = None,
-) -> Iterator[tuple[int, list[tuple[int, Fact]]]]:
-    """Yield all facts of each ended call with a selected fact, and the position of its end, in the order of the ends.
-
-    `before` leaves out the calls that ended at this position or after it. If other facts than ends are selected, the
-    ids of their calls are read first.
-    """
-    ends = tuple(step.name for step in steps.values() if step.ends)
-    if not wanted.steps or not {*wanted.steps} <= {*ends}:
-        query, values = wanted.query(_FORWARD)
-        selected = {head_of(line).invocation_id for _, line in wanted.lines(connection.execute(query, (0, *values)))}
-
-        def is_selected(head: FactHead) -> bool:
-            return head.invocation_id in selected
-
-        wanted = FactFilter(ends, is_selected)
-    query, values = wanted.query(_BACKWARD if newest_first else _FORWARD)
-    end = find_head(connection)[0] if before is None else before - 1
-    rows = connection.execute(query, (end, end, *values) if newest_first else (0, *values))
-    cache = _CallLines(connection)
-    for row in rows:
-        found = list(wanted.lines([row]))
-        for place, line in reversed(found) if newest_first else found:
-            head = head_of(line)
-            if head.invocation_id is not None and place <= end:
-                lines = [(place, line)] if head.sequence == 0 else cache.of(head.invocation_id)
-                yield place, [(each, decode_fact(one, steps)) for each, one in lines]
-
-
-class _CallLines:
+class StoredLines:
     """Finds the lines of calls that share rows; the rows read last are cached, split by call."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:

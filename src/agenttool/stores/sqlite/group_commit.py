@@ -6,13 +6,13 @@ commits and the loop continues. Callers that arrive meanwhile wait for the next 
 """
 
 import asyncio
+import re
 import sqlite3
 import threading
 import time
-from collections.abc import Awaitable, Callable, Generator, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from itertools import count
 from queue import SimpleQueue
 from typing import NoReturn, TypeVar
 
@@ -20,8 +20,6 @@ from agenttool.errors import StoreError
 from agenttool.ports.stores import LeaseLost
 from agenttool.stores.sqlite.connect import BUSY_TIMEOUT_S, StoreBusy
 from agenttool.stores.sqlite.fact_rows import PendingFact
-from agenttool.stores.sqlite.leases import StartedGroup
-from agenttool.stores.sqlite.store_file import StoreFileLost
 from agenttool.stores.sqlite.writer import WriteBatch, Writer
 
 LINGER_S = 0.05
@@ -40,33 +38,24 @@ MAX_BLOCKING_S = 0.002
 BACKLOG = 100_000
 """How many facts may wait for a failing disk before more are rejected."""
 
+_PARENT = re.compile(rb'"parent_invocation_id":"([^"]+)"')
 _LOST = "the lease of this process was lost, and its calls belong to others; look in the log for their results"
 
 _T = TypeVar("_T")
 _Loop = asyncio.AbstractEventLoop
 
 
-class _Done:
-    """An awaitable that is complete."""
-
-    def __await__(self) -> Generator[None, None, None]:
-        return
-        yield
-
-
-_DONE = _Done()
-
-
 class GroupCommit:
     """Writes to one file for one process. All work except the commit itself runs on the event loop."""
 
     def __init__(self, writer: Writer, on_stored: Callable[[], None]) -> None:
-        self._numbers = count()
-        self.batch = WriteBatch(next(self._numbers))
-        self.started: dict[str, StartedGroup] = {}
+        self.batch = WriteBatch()
+        self.started: set[str] = set()
         """The calls of this process that have facts to write and have not ended."""
+        self.claimed: set[str] = set()
+        """The calls of other processes that this one has claimed and that have not ended."""
         self.lost: set[str] = set()
-        """The calls that other processes have claimed from this one."""
+        """The calls that other processes may have claimed from this one."""
         self._committing: WriteBatch | None = None
         self._writer = writer
         self._on_stored = on_stored
@@ -77,7 +66,7 @@ class GroupCommit:
         self._is_lingering = False
         self._waited_s = 0.0
         self._single_commits = 0
-        self._owner_changes = 0
+        self._owner_changes = self._committing_owner = 0
         self._may_block_until_s = 0.0
         self._thread: threading.Thread | None = None
         self._jobs: SimpleQueue[tuple[_Loop, WriteBatch | None] | None] = SimpleQueue()
@@ -86,11 +75,12 @@ class GroupCommit:
         """Add a fact and return its batch.
 
         Raises:
-            StoreError: another process has claimed the call, or too many facts wait for a failing disk.
+            LeaseLost: another process has claimed the call.
+            StoreError: too many facts wait for a failing disk.
         """
         batch = self.batch
         if self.lost and fact[0] in self.lost:
-            raise StoreError(f"another process has claimed {fact[0]}; look there for its result")
+            raise LeaseLost(f"another process has claimed {fact[0]}; look there for its result")
         if len(batch.facts) >= BACKLOG:
             raise StoreError(f"{BACKLOG} facts wait for a failing disk; free some space or repair it, and try again")
         batch.facts.append(fact)
@@ -105,10 +95,13 @@ class GroupCommit:
         """
         # Also calls whose last fact is not written yet: the new owner may have ended them.
         committing = self._committing.finished if self._committing is not None else ()
-        lost = {*self.started, *self.batch.finished, *committing}
-        for call, group in self.started.items():
-            group.calls.pop(call, None)
+        lost = {*self.started, *self.claimed, *self.batch.finished, *committing}
+        # Also nested calls that have ended: the new owner of their parent makes them under the same ids.
+        for call, line in (*(self._committing.facts if self._committing is not None else ()), *self.batch.facts):
+            if call is not None and (parent := _PARENT.search(line)) is not None and parent[1].decode() in lost:
+                lost.add(call)
         self.started.clear()
+        self.claimed.clear()
         self.batch.drop(lost)
         self.batch.changes.clear()  # their callers are among the waiters
         self.lost |= lost
@@ -119,13 +112,10 @@ class GroupCommit:
 
     def forget(self, call: str) -> None:
         """Remove a call from the started ones: it has ended or is unowned."""
-        group = self.started.pop(call, None)
-        if group is not None:
-            del group.calls[call]
-            if group.is_put:
-                self.batch.finished.add(call)
-            if group.is_written and not group.calls and not group.is_unindexed:
-                self.batch.ended.append(group.number)
+        if call in self.claimed or (call in self.started and call not in self.batch.born):
+            self.batch.finished.add(call)
+        self.claimed.discard(call)
+        self.started.discard(call)
 
     def linger(self) -> None:
         """Schedule a commit soon, even if no caller settles."""
@@ -183,41 +173,8 @@ class GroupCommit:
             waiter.set_result(None)
         return waiter
 
-    def _commit_now(self, loop: _Loop) -> Awaitable[None]:
-        """Commit the batch; facts of a single call by `append_one`."""
-        batch, is_fast = self.batch, self._waited_s <= SINGLE_WAIT_S
-        if self._waiting or not is_fast or not batch.is_single:
-            return self._commit_shared(loop)
-        call, lines = batch.facts[0][0], [line for _, line in batch.facts]
-        group = None if call is None else self.started.get(call)
-        is_open = group is not None and (group is batch.start or group.is_unindexed)
-        number, end, start = next(self._numbers), self._writer.end, time.perf_counter()
-        try:
-            is_stored = self._writer.append_one(lines, is_open=is_open)
-            if is_stored:
-                self._waited_s = time.perf_counter() - start
-                batch.mark_single_stored(number)
-        except StoreError as error:
-            if isinstance(error, StoreFileLost):
-                batch.mark_single_stored(number)
-            failed: asyncio.Future[None] = loop.create_future()
-            _complete([failed], error)
-            return failed
-        except BaseException as interrupt:
-            if self._writer.end is end:
-                raise
-            is_stored = True
-            batch.mark_single_stored(number)
-            _raise_later(loop, interrupt)
-        if not is_stored:
-            return self._commit_shared(loop)
-        self._single_commits += 1
-        if self._writer.is_checkpoint_due(idle=True):
-            self._lend_writer(loop, None)
-        self._on_stored()
-        return _DONE
-
-    def _commit_shared(self, loop: _Loop) -> asyncio.Future[None]:
+    def _commit_now(self, loop: _Loop) -> asyncio.Future[None]:
+        """Start to commit the batch, and return a future that completes with it; while the disk is fast, it has."""
         waiter = self._join(loop)
         self._start_commit(loop)
         return waiter
@@ -294,9 +251,9 @@ class GroupCommit:
         is_shared = len(self._waiting) > 1
         self._single_commits = 0 if is_shared else self._single_commits + 1
         is_fast = self._waited_s <= (SHARED_WAIT_S if is_shared else SINGLE_WAIT_S) and not self.batch.erases
-        later = WriteBatch(next(self._numbers))
-        batch, self.batch = self.batch.seal(later, self.started), later
+        batch, self.batch = self.batch.seal(self.started), WriteBatch()
         self._committing, self._in_commit, self._waiting = batch, self._waiting, []
+        self._committing_owner = self._owner_changes
         try:
             is_over = is_fast and self._commit_here(loop, batch)
         except BaseException as interrupt:
@@ -372,8 +329,8 @@ class GroupCommit:
             self.batch = batch.followed_by(self.batch)
             if self.lost:
                 self.batch.drop(self.lost)
-        else:
-            self.batch.ended += batch.mark_stored()
+            if self._committing_owner != self._owner_changes:
+                error = LeaseLost(_LOST)
         _complete(waiters, error)
         if not is_checkpoint_due:
             self._return_writer(loop)

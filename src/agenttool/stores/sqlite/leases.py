@@ -2,14 +2,14 @@
 
 A process renews its lease by the wall clock and by a monotonic clock. Where two processes share the monotonic clock it
 decides, so wall-clock changes do not affect leases. Started calls without a checkpoint are listed in one row for all
-that started in one commit. A row is deleted once all of its calls have ended; until then it also names some that have,
-so recovery asks the log which of them are open.
+of one commit. A row is deleted some time after all of its calls have ended; until then it also names ended calls, so
+recovery reads in the log which of them are open.
 """
 
 import os
 import secrets
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
 from agenttool.errors import StoreError
@@ -18,7 +18,6 @@ from agenttool.ports.stores import NO_CHECKPOINT
 from agenttool.ports.world import Moment
 from agenttool.records import InvocationId
 from agenttool.stores.fact_codec import decode_fact
-from agenttool.stores.sqlite.connect import as_json
 from agenttool.stores.sqlite.fact_rows import IS_UNINDEXED, STARTED_CALLS, UNINDEXED_OWNED, index_rows, lines_of
 
 EXPIRED_LEASE_RETENTION_NS = 24 * 3600 * 10**9
@@ -30,6 +29,7 @@ _IS_ALIVE = "CASE WHEN since <> '' AND since = :since THEN steady_until_ns > :st
 ALIVE_OWNERS = f"SELECT owner FROM processes WHERE {_IS_ALIVE}"  # noqa: S608 -- constants only
 """The owners with a lease at a moment, given as its `values_of`."""
 
+_LEASES = f"SELECT owner, {_IS_ALIVE} FROM processes"  # noqa: S608 -- constants only
 _RENEW = (
     "REPLACE INTO processes (owner, alive_until_ns, since, steady_until_ns)"
     " VALUES (:owner, :until, :since, :steady_until)"
@@ -74,51 +74,6 @@ def delete_lease(connection: sqlite3.Connection, owner: str) -> None:
 def has_lease(connection: sqlite3.Connection, owner: str, now: Values) -> bool:
     """Return whether an owner has a lease at a moment."""
     return connection.execute(_HAS_LEASE, {**now, "owner": owner}).fetchone() is not None
-
-
-class StartedGroup:
-    """Calls that started in one commit and have not ended.
-
-    Attributes:
-        number: the number of their row among those of this process.
-        is_put: whether the row is stored, or is part of the running commit.
-        is_written: whether that commit is complete.
-        is_unindexed: whether only unindexed rows of facts list the calls.
-    """
-
-    __slots__ = ("calls", "is_put", "is_unindexed", "is_written", "number")
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.calls: dict[str, None] = {}
-        self.is_put = self.is_written = self.is_unindexed = False
-
-
-def started_rows(groups: Iterable[StartedGroup], ended: list[int]) -> list[tuple[int, str]]:
-    """Return the rows to write for started calls; a call may end while its row is being written.
-
-    Numbers of rows whose calls have `ended` are removed from there and used again.
-    """
-    rows: list[tuple[int, str]] = []
-    for group in groups:
-        if group.calls:
-            if ended and not group.is_put:
-                group.number = ended.pop()
-            group.is_put, group.is_unindexed = True, False
-            rows.append((group.number, as_json(list(group.calls))))
-    return rows
-
-
-def write_started(connection: sqlite3.Connection, owner: str, rows: Iterable[tuple[int, str]]) -> None:
-    """Write rows of started calls."""
-    for number, calls in rows:
-        connection.execute("REPLACE INTO started_calls VALUES (?, ?, ?)", (owner, number, calls))
-
-
-def delete_started(connection: sqlite3.Connection, owner: str, numbers: Iterable[int]) -> None:
-    """Delete rows whose calls have all ended."""
-    statement = "DELETE FROM started_calls WHERE owner = ? AND number IN (SELECT value FROM json_each(?))"
-    connection.execute(statement, (owner, as_json(list(numbers))))
 
 
 def has_calls_to_recover(connection: sqlite3.Connection, now: Moment) -> bool:
@@ -176,12 +131,14 @@ class Ownership(NamedTuple):
         is_alive: whether that process has a lease.
         waits_for: the approval or deferred result that it waits for.
         is_answered: whether that answer is stored and not yet used.
+        has_expired: whether that process has a lease that it did not renew in time.
     """
 
     owner: str | None
     is_alive: bool
     waits_for: str | None = None
     is_answered: bool = False
+    has_expired: bool = False
 
     @property
     def waits_for_tool(self) -> bool:
@@ -189,34 +146,42 @@ class Ownership(NamedTuple):
         return not self.is_alive and (self.is_answered or self.waits_for is None)
 
     @property
+    def is_gone(self) -> bool:
+        """Whether its process has ended; one on this machine may run without its lease, as on a full disk."""
+        number, _, machine = (self.process or "").partition("@")
+        if not self.has_expired or machine != os.uname().nodename or not number.isdecimal():
+            return not self.is_alive
+        try:
+            os.kill(int(number), 0)
+        except ProcessLookupError:
+            return True
+        except OSError:  # it belongs to another user
+            return False
+        return False
+
+    @property
     def process(self) -> str | None:
         """The id of the process and its machine, as in `4711@host`; none without an owner."""
         return None if self.owner is None else self.owner.partition("#")[0]
 
 
-def find_ownership(
-    connection: sqlite3.Connection, steps: Mapping[str, Step], call: InvocationId, now: Moment
-) -> Ownership | None:
-    """Return the owner of a call; none if it is not open."""
-    found = connection.execute(f"{_CHECKPOINT_OWNERS} WHERE invocation_id = ?", (call,)).fetchone()
-    if found is not None:
-        _, owner, waits_for, is_answered = found
-        return Ownership(owner, _is_alive(connection, owner, now), waits_for, bool(is_answered))
-    for owner, _ in open_started(connection, steps, call):
-        return Ownership(owner, _is_alive(connection, owner, now))
-    return None
-
-
 def find_open_calls(
-    connection: sqlite3.Connection, steps: Mapping[str, Step], now: Moment
+    connection: sqlite3.Connection, steps: Mapping[str, Step], now: Moment, one: InvocationId | None = None
 ) -> Iterator[tuple[InvocationId, Ownership]]:
-    """Yield every open call with its owner, those with a checkpoint first."""
-    alive = {owner for (owner,) in connection.execute(ALIVE_OWNERS, values_of(now))}
-    for call, owner, waits_for, is_answered in connection.execute(f"{_CHECKPOINT_OWNERS} ORDER BY invocation_id"):
-        yield call, Ownership(owner, owner in alive, waits_for, bool(is_answered))
-    for owner, call in open_started(connection, steps):
-        yield call, Ownership(owner, owner in alive)
+    """Yield every open call with its owner, those with a checkpoint first; or only one of them."""
+    leases = dict(connection.execute(_LEASES, values_of(now)).fetchall())
+    which, values = ("", ()) if one is None else (" WHERE invocation_id = ?", (one,))
+    for call, *owned in connection.execute(f"{_CHECKPOINT_OWNERS}{which} ORDER BY invocation_id", values):
+        yield call, _ownership(leases, *owned)
+    for owner, call in open_started(connection, steps, one):
+        yield call, _ownership(leases, owner)
 
 
-def _is_alive(connection: sqlite3.Connection, owner: str | None, now: Moment) -> bool:
-    return owner is not None and has_lease(connection, owner, values_of(now))
+def _ownership(
+    leases: Mapping[str, bool], owner: str | None, waits_for: str | None = None, is_answered: int = 0
+) -> Ownership:
+    """Return the owner of a call, which waits for an answer that may be stored, or for nothing."""
+    is_valid = None if owner is None else leases.get(owner)
+    return Ownership(
+        owner, bool(is_valid), waits_for, bool(is_answered), has_expired=is_valid is not None and not is_valid
+    )

@@ -9,7 +9,7 @@ from agenttool.errors import StoreError
 from agenttool.ports.facts import Fact, Step
 from agenttool.ports.stores import Head, JournalFlaw
 from agenttool.records import InvocationId, replace
-from agenttool.stores.fact_codec import call_of, decode_fact, encode_fact, split_lines, time_of
+from agenttool.stores.fact_codec import call_of, decode_fact, encode_fact, head_of, split_lines
 from agenttool.stores.sqlite.connect import as_json
 from agenttool.stores.sqlite.fact_rows import (
     STARTED_CALLS,
@@ -34,8 +34,9 @@ FACT_BYTES = 256 << 20
 POLL_S = 0.1
 """How often a listener checks whether another process wrote."""
 
-DELETE_ROWS = 500
-"""How many rows of facts are checked in one transaction of retention, so that writers do not wait long."""
+DELETE_ROWS, FREE_PAGES = 500, 250
+"""How many rows of facts are checked, and how many free pages are removed from the file, in one transaction of
+retention, so that writers do not wait long."""
 
 _HAS_CHECKPOINT = "SELECT 1 FROM json_each(?) WHERE value IN (SELECT invocation_id FROM open_calls) LIMIT 1"
 # Some calls that are listed as started have ended since.
@@ -56,12 +57,11 @@ class SqliteLog:
 
     durable = True
 
-    def __init__(self, file: StoreFile, reader: sqlite3.Connection, writer: Writer, steps: Mapping[str, Step]) -> None:
+    def __init__(self, file: StoreFile, writer: Writer, steps: Mapping[str, Step]) -> None:
         self.group = GroupCommit(writer, self._wake)
         self.settle = self.group.settle
         """Returns an awaitable that completes once all facts appended before are on disk."""
         self._file = file
-        self._reader = reader
         self._steps = steps
         self._listeners: list[Callable[[], None]] = []
         self._is_polling = False
@@ -75,6 +75,8 @@ class SqliteLog:
             size = f"{len(line):,} bytes, and the limit is {FACT_BYTES:,}"
             raise StoreError(f"the fact {fact.step.name!r} of {call!r} is {size}; pass a file, not its content")
         group = self.group
+        if group.lost and call is not None and not fact.sequence:
+            group.lost.discard(call)  # nothing of it was stored, and its parent, which was resumed here, makes it again
         batch = group.add((call, line))
         if call is None or self._writer.lease is _NO_LEASE:
             return
@@ -82,12 +84,10 @@ class SqliteLog:
             batch.born.add(call)
         # A call with facts on disk and no end must be listed as started. A call that ends before anything of it was
         # written never is, which is most calls that only read.
-        if not fact.step.ends:
-            if call not in group.started:
-                group.started[call] = started = batch.start
-                started.calls[call] = None
-            return
-        group.forget(call)
+        if fact.step.ends:
+            group.forget(call)
+        else:
+            group.started.add(call)
 
     def amend_end(self, end: Fact) -> bool | None:
         """Replace the end of a call that is queued; drop all of a call of which nothing is stored."""
@@ -105,27 +105,27 @@ class SqliteLog:
     @property
     def last(self) -> int:
         """The position of the newest fact."""
-        with self._file.reading():
-            return find_head(self._reader)[0]
+        with self._file.reading() as reader:
+            return find_head(reader)[0]
 
     def read(self, after: int, limit: int) -> Sequence[tuple[int, Fact]]:
         """Return facts after a position."""
-        with self._file.reading():
-            return read_forward(self._reader, self._steps, after, limit)
+        with self._file.reading() as reader:
+            return read_forward(reader, self._steps, after, limit)
 
     def facts_of(self, invocation_id: InvocationId) -> Sequence[Fact]:
         """Return the facts of one call: those on disk, and those of this process that are not written yet."""
         pending = [line for call, line in self.group.pending() if call == invocation_id]
-        with self._file.reading():
-            stored = [line for _, line in lines_of(self._reader, invocation_id)]
+        with self._file.reading() as reader:
+            stored = [line for _, line in lines_of(reader, invocation_id)]
         # A running commit may have reached the disk meanwhile.
         lines = (*stored, *(line for line in pending if line not in stored))
         return tuple(decode_fact(line, self._steps) for line in lines)
 
     def stored_facts_of(self, invocation_id: InvocationId) -> Sequence[Fact]:
         """Return the facts of one call that are on disk."""
-        with self._file.reading():
-            return tuple(decode_fact(line, self._steps) for _, line in lines_of(self._reader, invocation_id))
+        with self._file.reading() as reader:
+            return tuple(decode_fact(line, self._steps) for _, line in lines_of(reader, invocation_id))
 
     def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
         """Call `wake` when facts were stored: at once for those of this process, soon for those of others."""
@@ -137,20 +137,22 @@ class SqliteLog:
 
     def head(self) -> Head:
         """Return the end of the chain."""
-        with self._file.reading():
-            return as_head(find_head(self._reader))
+        with self._file.reading() as reader:
+            return as_head(find_head(reader))
 
     def verify(self, pinned: Head | None = None) -> Iterator[JournalFlaw]:
         """Walk the chain and yield every flaw."""
-        with self._file.reading():
-            yield from verify(self._reader, self._steps, pinned)
+        with self._file.reading() as reader:
+            yield from verify(reader, self._steps, pinned)
 
     async def delete_before(self, before_ns: int) -> Head:
-        """Delete the oldest facts, some at a time, so that writers do not wait long."""
+        """Delete the oldest facts and shrink the file, some at a time, so that writers do not wait long."""
         while not await self.group.perform(lambda connection: delete_facts(connection, self._steps, before_ns)):
             pass
-        with self._file.reading():
-            return as_head(find_anchor(self._reader))
+        while not await self.group.perform(remove_free_pages, erases=True):
+            pass
+        with self._file.reading() as reader:
+            return as_head(find_anchor(reader))
 
     def _wake(self) -> None:
         for wake in tuple(self._listeners):
@@ -163,10 +165,19 @@ class SqliteLog:
             return
         loop.call_later(POLL_S, self._poll, loop)
         with suppress(sqlite3.Error):  # the next read reports it
-            (version,) = self._reader.execute("PRAGMA data_version").fetchone()
+            (version,) = self._file.reader.execute("PRAGMA data_version").fetchone()
             if version != self._version:
                 self._version = version
                 self._wake()
+
+
+def remove_free_pages(connection: sqlite3.Connection) -> bool:
+    """Remove some free pages from the file, inside a transaction; return whether no more can be removed."""
+    (before,) = connection.execute("PRAGMA freelist_count").fetchone()
+    for _ in range(FREE_PAGES):  # Python 3.11 executes one step of this statement, which removes one page
+        connection.execute("PRAGMA incremental_vacuum(1)")
+    (after,) = connection.execute("PRAGMA freelist_count").fetchone()
+    return after in (0, before)
 
 
 def delete_facts(connection: sqlite3.Connection, steps: Mapping[str, Step], before_ns: int) -> bool:
@@ -192,7 +203,7 @@ def delete_facts(connection: sqlite3.Connection, steps: Mapping[str, Step], befo
 
 def _is_needed(connection: sqlite3.Connection, steps: Mapping[str, Step], text: bytes, before_ns: int) -> bool:
     lines = split_lines(text)
-    if any(time_of(line) >= before_ns for line in lines):
+    if any(head_of(line).at_ns >= before_ns for line in lines):
         return True
     calls = as_json([call for call in {call_of(line) for line in lines} if call is not None])
     if connection.execute(_HAS_CHECKPOINT, (calls,)).fetchone() is not None:

@@ -9,7 +9,7 @@ from agenttool.ports.stores import NO_CHECKPOINT, LeaseExpired, OpenCall, Record
 from agenttool.ports.world import Moment
 from agenttool.records import ApprovalId, InvocationId
 from agenttool.stores.sqlite.connect import as_json
-from agenttool.stores.sqlite.fact_rows import delete_ended, index_rows, lines_of
+from agenttool.stores.sqlite.fact_rows import index_rows, lines_of
 from agenttool.stores.sqlite.group_commit import GroupCommit
 from agenttool.stores.sqlite.leases import (
     ALIVE_OWNERS,
@@ -52,11 +52,8 @@ _NOT_ENDING = "invocation_id NOT IN (SELECT value FROM json_each(?))"
 class SqliteOpenCalls:
     """Open calls. A checkpoint is written in one transaction with the facts that were appended beside it."""
 
-    def __init__(
-        self, file: StoreFile, reader: sqlite3.Connection, writer: Writer, group: GroupCommit, steps: Mapping[str, Step]
-    ) -> None:
+    def __init__(self, file: StoreFile, writer: Writer, group: GroupCommit, steps: Mapping[str, Step]) -> None:
         self._file = file
-        self._reader = reader
         self._writer = writer
         self._group = group
         self._steps = steps
@@ -67,14 +64,18 @@ class SqliteOpenCalls:
         return self._writer.owner
 
     def save(self, saved: SavedCheckpoint) -> None:
-        """Save the checkpoint of a call."""
+        """Save the checkpoint of a call, unless another process has claimed it."""
+        if saved.invocation_id in self._group.lost:
+            return
         if saved.is_unowned:
             self._group.forget(saved.invocation_id)
         self._group.batch.checkpoints[saved.invocation_id] = saved._replace(due_at_ns=saved.due_ns)
         self._group.linger()
 
     def remove(self, invocation_id: InvocationId, *, is_sensitive: bool = True) -> None:
-        """Remove a call that ends."""
+        """Remove a call that ends, unless another process has claimed it."""
+        if invocation_id in self._group.lost:
+            return
         self._group.batch.remove(invocation_id, erases=is_sensitive)
         self._group.linger()
 
@@ -86,12 +87,10 @@ class SqliteOpenCalls:
         """Extend the lease of this process."""
         # An owner whose lease was deleted may not renew it under the same name.
         registers = self._writer.lease is not LeaseState.HELD
-        open_calls = [*self._group.started]
 
         def change(connection: sqlite3.Connection) -> None:
             renew_lease(connection, self.owner, until)
             index_rows(connection)
-            delete_ended(connection, self.owner, open_calls)
 
         await self._group.perform(change, registers=registers)
 
@@ -112,56 +111,68 @@ class SqliteOpenCalls:
             await self._group.perform(change)
         self._writer.lease = LeaseState.NONE
 
+    async def processes(self, now: Moment) -> Collection[str]:
+        """Return the owners with a lease."""
+        return [owner for (owner,) in self._file.fetch(ALIVE_OWNERS, values_of(now))]
+
     async def due(self, *, now: Moment, after: InvocationId | None = None, limit: int) -> Sequence[OpenCall]:
         """Return calls of dead owners that have work to do."""
         values = {**values_of(now), "after": after or "", "limit": limit}
         await self._recover_started(now)
-        with self._file.reading():
-            found = self._reader.execute(f"{_CALL} invocation_id IN ({_DUE}) ORDER BY invocation_id", values).fetchall()
-        return [OpenCall(*row) for row in found]
+        return self._read(f"invocation_id IN ({_DUE}) ORDER BY invocation_id", values)
 
     async def claim_one(self, invocation_id: InvocationId, *, now: Moment, if_due: bool = False) -> OpenCall | None:
         """Claim one call of a dead owner."""
         chosen, values = _ONE_DUE if if_due else _ONE, {**values_of(now), "one": invocation_id}
         await self._recover_started(now)
-        has_lease, call = await self._group.perform(lambda connection: _claim(connection, self.owner, chosen, values))
-        if not has_lease:
-            raise LeaseExpired(f"the owner {self.owner} has no lease; renew it before claiming calls of others")
+        owner = self.owner
+        has_lease, call = await self._group.perform(lambda connection: _claim(connection, owner, chosen, values))
+        if not has_lease or owner != self.owner:
+            raise LeaseExpired(f"the owner {owner} has no lease; renew it before claiming calls of others")
+        if call is not None:
+            self._group.claimed.add(invocation_id)
+            self._group.lost.discard(invocation_id)  # this process may have lost it before
         return call
 
     async def reserve(
-        self, key: str, invocation_id: InvocationId, *, request: bytes = b"", now: Moment
+        self,
+        key: str,
+        invocation_id: InvocationId,
+        *,
+        request: bytes = b"",
+        now: Moment,
+        instead_of: InvocationId | None = None,
     ) -> Reservation | None:
         """Reserve a key for a call; return the earlier reservation if there is one."""
-        wanted = Reservation(invocation_id, self.owner, request)
-        return await self._group.perform(lambda connection: _reserve(connection, key, wanted, values_of(now)))
+        wanted, moment = Reservation(invocation_id, self.owner, request), values_of(now)
+        return await self._group.perform(lambda connection: _reserve(connection, key, wanted, moment, instead_of))
 
     async def _recover_started(self, now: Moment) -> None:
         """Move the started calls of dead processes to the open calls."""
-        with self._file.reading():
-            found = has_calls_to_recover(self._reader, now)
+        with self._file.reading() as reader:
+            found = has_calls_to_recover(reader, now)
         if found:
             await self._group.perform(lambda connection: recover_started_calls(connection, self._steps, now))
 
     async def get(self, invocation_id: InvocationId) -> OpenCall | None:
         """Return one call."""
-        found = self._read("invocation_id = ?", invocation_id) or self._started(invocation_id)
+        found = self._read("invocation_id = ?", (invocation_id,)) or self._started(invocation_id)
         return found[0] if found else None
 
     async def by_approval(self, approval_id: ApprovalId) -> OpenCall | None:
         """Return the call that waits for the answer to this question."""
-        found = self._read("approval_id = ?", approval_id)
+        found = self._read("approval_id = ?", (approval_id,))
         return found[0] if found else None
 
     async def page(self, *, after: InvocationId | None = None, limit: int) -> Sequence[OpenCall]:
         """Return open calls by age; ids sort by time."""
-        saved = self._read("invocation_id > ? ORDER BY invocation_id LIMIT ?", after or "", limit)
+        saved = self._read("invocation_id > ? ORDER BY invocation_id LIMIT ?", (after or "", limit))
         started = [each for each in self._started() if each.invocation_id > (after or "")]
         return sorted([*saved, *started], key=lambda call: call.invocation_id)[:limit]
 
     def _started(self, one: InvocationId | None = None) -> list[OpenCall]:
-        with self._file.reading():
-            found = open_started(self._reader, self._steps, one)
+        with self._file.reading() as reader:
+            found = open_started(reader, self._steps, one)
             return [OpenCall(invocation_id=call, kind=NO_CHECKPOINT, body=b"", owner=owner) for owner, call in found]
 
     async def awaiting_answer(
@@ -172,7 +183,7 @@ class SqliteOpenCalls:
         among = (
             f"approval_id > ? AND approval_id < ? AND {_NOT_ANSWERED} AND {_NOT_ENDING} ORDER BY approval_id LIMIT ?"
         )
-        return self._read(among, after or prefix, f"{prefix}\x7f", as_json(self._group.removing()), limit)
+        return self._read(among, (after or prefix, f"{prefix}\x7f", as_json(self._group.removing()), limit))
 
     async def answer(self, approval_id: ApprovalId, body: bytes, *, now_ns: int) -> AnswerStatus:
         """Record the answer to a question."""
@@ -180,8 +191,7 @@ class SqliteOpenCalls:
 
     async def was_answered(self, approval_id: ApprovalId) -> bool:
         """Return whether a question was answered."""
-        with self._file.reading():
-            return self._reader.execute(_WAS_ANSWERED, (approval_id,)).fetchone() is not None
+        return bool(self._file.fetch(_WAS_ANSWERED, (approval_id,)))
 
     async def answers(self, *, after: int, limit: int) -> Sequence[RecordedAnswer]:
         """Return answers that calls still wait for."""
@@ -189,13 +199,11 @@ class SqliteOpenCalls:
             "SELECT number, approval_id, CAST(body AS BLOB) FROM answers WHERE number > ? AND body NOT NULL"
             " ORDER BY number LIMIT ?"
         )
-        with self._file.reading():
-            found = self._reader.execute(query, (after, limit)).fetchall()
+        found = self._file.fetch(query, (after, limit))
         return [RecordedAnswer(number=number, approval_id=about, body=body) for number, about, body in found]
 
-    def _read(self, which: str, *values: str | int) -> list[OpenCall]:
-        with self._file.reading():
-            return [OpenCall(*row) for row in self._reader.execute(_CALL + which, values).fetchall()]
+    def _read(self, which: str, values: Sequence[str | int] | Values) -> list[OpenCall]:
+        return [OpenCall(*row) for row in self._file.fetch(_CALL + which, values)]
 
 
 def _claim(connection: sqlite3.Connection, owner: str, chosen: str, values: Values) -> tuple[bool, OpenCall | None]:
@@ -212,11 +220,13 @@ def _claim(connection: sqlite3.Connection, owner: str, chosen: str, values: Valu
     return True, call
 
 
-def _reserve(connection: sqlite3.Connection, key: str, wanted: Reservation, now: Values) -> Reservation | None:
+def _reserve(
+    connection: sqlite3.Connection, key: str, wanted: Reservation, now: Values, instead_of: InvocationId | None
+) -> Reservation | None:
     """Reserve a key inside a transaction; return the earlier reservation if there is one."""
     query = "SELECT invocation_id, owner, request FROM call_keys WHERE key = ?"
     found = connection.execute(query, (key,)).fetchone()
-    if found is not None:
+    if found is not None and found[0] != instead_of:
         first = Reservation(*found)
         if has_lease(connection, first.owner, now) or next(lines_of(connection, first.invocation_id), None) is not None:
             return first

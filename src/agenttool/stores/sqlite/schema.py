@@ -1,9 +1,13 @@
-"""The tables of the journal, and the check that a file has exactly these."""
+"""The tables of the journal, made by numbered migrations, and the check that a file has exactly these.
+
+A new file is made by the same statements that upgrade an old one, so both have the same tables.
+"""
 
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 
@@ -15,6 +19,7 @@ from agenttool.stores.sqlite.connect import (
     advice_on,
     create_private_file,
     open_connection,
+    reading,
     transaction,
 )
 
@@ -24,10 +29,11 @@ APPLICATION_ID = 0x41677454
 Shape: TypeAlias = dict[tuple[str, str], tuple[str, bytes | None]]
 """Everything in a schema by kind and name: the table it belongs to, and its SQL."""
 
-VERSION = 9
-"""The version of the schema. A file of another version is rejected; versions 1 to 7 were never released."""
+LARGE_BYTES = 1 << 30
+"""The size from which only a command upgrades a file: a server that starts would not answer meanwhile."""
 
-_SCHEMA = (
+_FIRST = 9
+_FIRST_SCHEMA = (
     # Facts of one commit share a row, with the position of the last of them. A row behind the stored head is unindexed
     # and has the owner of its open call.
     "CREATE TABLE facts (last INTEGER PRIMARY KEY, hash BLOB NOT NULL, lines BLOB NOT NULL, owner TEXT)",
@@ -67,8 +73,29 @@ _SCHEMA = (
     "INSERT INTO anchors VALUES (0, randomblob(32), 0)",
     "INSERT INTO heads SELECT 1, position, hash FROM anchors",
     f"PRAGMA application_id = {APPLICATION_ID}",
-    f"PRAGMA user_version = {VERSION}",
 )
+
+_MIGRATIONS: dict[int, tuple[str, ...]] = {
+    _FIRST: _FIRST_SCHEMA,
+    10: (
+        # Which program gave the file each version of its schema, for the message of an older program.
+        "CREATE TABLE upgrades (version INTEGER PRIMARY KEY, at_s INTEGER NOT NULL, program TEXT NOT NULL)",
+        # Answers that no process has used have another form, and the journal has the digest of the old one. So their
+        # questions are asked again; results of remote sides are not touched.
+        "DELETE FROM answers WHERE body IS NOT NULL AND substr(approval_id, 1, 4) = 'apr_'",
+        # The suggestions of a question have another name.
+        """UPDATE open_calls SET body = CAST(json_remove(json_set(CAST(body AS TEXT), '$.question.suggestions',
+            json_extract(CAST(body AS TEXT), '$.question.suggested_updates')), '$.question.suggested_updates') AS BLOB)
+            WHERE CASE WHEN json_valid(CAST(body AS TEXT))
+            THEN json_type(CAST(body AS TEXT), '$.question.suggested_updates') END IS NOT NULL""",
+    ),
+}
+"""The statements that make each version of the schema from the version before; released ones never change."""
+
+VERSION = max(_MIGRATIONS)
+"""The version of the schema. Older files are upgraded, newer ones and those before the first are rejected."""
+
+_RUNNING = "SELECT owner FROM processes WHERE alive_until_ns / 1000000000 > unixepoch()"
 
 
 def create_store(path: Path, on_create: Callable[[bytes], None] | None = None) -> None:
@@ -82,10 +109,14 @@ def create_store(path: Path, on_create: Callable[[bytes], None] | None = None) -
     try:
         create_private_file(path)
         with closing(open_connection(path)) as connection:
-            is_new = is_empty(connection, str(path))  # before anything is changed
+            version = version_of(connection, str(path))  # before anything is changed
+            if not version:
+                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # possible only before the first page is written
+            elif version < VERSION and path.stat().st_size >= LARGE_BYTES:
+                raise ConfigError(_outdated(str(path), version))
             (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
-            if is_new:
-                _create_tables(connection, path, on_create)
+            if version < VERSION:
+                _migrate(connection, path, on_create)
             refuse_misshapen(connection, str(path))
     except OSError as error:
         raise ConfigError(f"cannot open the store {str(path)!r}: {error.strerror}; make its folder first") from error
@@ -97,24 +128,47 @@ def create_store(path: Path, on_create: Callable[[bytes], None] | None = None) -
         raise ConfigError(f"the file system of {str(path)!r} does not support a write-ahead log; use a local disk")
 
 
-def _create_tables(
-    connection: sqlite3.Connection, path: Path, on_create: Callable[[bytes], None] | None = None
-) -> None:
-    """Create the tables in a new file, all of them or none, unless another process was faster."""
+def upgrade_store(path: Path) -> tuple[int, int]:
+    """Give a file the tables of this version; return its version before and after.
+
+    Raises:
+        ConfigError: it is not a store, a newer program wrote it, or another process uses it.
+        StoreError: it cannot be read or written; then it is as it was.
+    """
+    with reading(path), closing(open_connection(path)) as connection:
+        version = version_of(connection, str(path))
+        if 0 < version < VERSION:
+            _migrate(connection, path)
+        return version, version and VERSION
+
+
+def _migrate(connection: sqlite3.Connection, path: Path, on_create: Callable[[bytes], None] | None = None) -> None:
+    """Run the migrations that a file lacks in one transaction; do nothing if another process has done so."""
+    from importlib import metadata  # noqa: PLC0415 -- slow to load, and most files are current
+
     with transaction(connection, path):
-        if not is_empty(connection, str(path)):
-            return
-        for statement in _SCHEMA:
-            connection.execute(statement)
-        if on_create is not None:
+        version = version_of(connection, str(path))
+        if version and (running := connection.execute(_RUNNING).fetchone()):
+            raise ConfigError(
+                f"{str(path)!r} has schema {version} and needs {VERSION}, and process {running[0].partition('#')[0]}"
+                " uses it; stop that process, and try again"
+            )
+        program = f"agenttool {metadata.version('agenttool')}"
+        for number in range(version + 1 if version else _FIRST, VERSION + 1):
+            for statement in _MIGRATIONS[number]:
+                connection.execute(statement)
+            if number > _FIRST:
+                connection.execute("INSERT INTO upgrades VALUES (?, unixepoch(), ?)", (number, program))
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+        if not version and on_create is not None:
             on_create(connection.execute("SELECT hash FROM anchors").fetchone()[0])
 
 
-def is_empty(connection: sqlite3.Connection, name: str) -> bool:
-    """Return whether a file is new, without changing anything; any other file has the schema of this version.
+def version_of(connection: sqlite3.Connection, name: str) -> int:
+    """Return the version of the schema of a file, 0 if the file is new, without changing anything.
 
     Raises:
-        ConfigError: the file belongs to another program, or to another version of agenttool.
+        ConfigError: the file belongs to another program, or to a version of agenttool that this one cannot read.
     """
     # One statement, and so one moment: another process may be creating the tables right now.
     query = (
@@ -124,12 +178,34 @@ def is_empty(connection: sqlite3.Connection, name: str) -> bool:
     tables, application, version = connection.execute(query).fetchone()
     if application != APPLICATION_ID and (application or version or tables):
         raise ConfigError(f"{name} is a database of something else; give the store a file of its own")
-    if application == APPLICATION_ID and version != VERSION:
+    if application == APPLICATION_ID and version > VERSION:
+        (program,) = connection.execute("SELECT program FROM upgrades ORDER BY version DESC LIMIT 1").fetchone()
         raise ConfigError(
-            f"{name} was written by another version of agenttool (schema {version}, this one has {VERSION});"
-            " use that version, or name a new file"
+            f"{name} was written by {program} (schema {version}, this one has {VERSION});"
+            " use that version or a newer one, or name another file"
         )
-    return not application
+    if application == APPLICATION_ID and version < _FIRST:
+        raise ConfigError(f"{name} has schema {version} of a version that was never released; name another file")
+    return version
+
+
+def require_current(connection: sqlite3.Connection, name: str) -> bool:
+    """Return whether a file has the schema of this version; one that is new does not.
+
+    Raises:
+        ConfigError: the file is no store, or has another version.
+    """
+    version = version_of(connection, name)
+    if 0 < version < VERSION:
+        raise ConfigError(_outdated(name, version))
+    return version == VERSION
+
+
+def _outdated(name: str, version: int) -> str:
+    return (
+        f"{name} has schema {version} of an older agenttool, and this one has {VERSION};"
+        f" upgrade it with: agenttool store upgrade --store {name}"
+    )
 
 
 def refuse_misshapen(connection: sqlite3.Connection, name: str) -> None:
@@ -168,5 +244,6 @@ def _shape_of(connection: sqlite3.Connection) -> Shape:
 @cache
 def _current_shape() -> Shape:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as fresh:
-        _create_tables(fresh, Path(":memory:"))
+        for statement in chain.from_iterable(_MIGRATIONS.values()):
+            fresh.execute(statement)
         return _shape_of(fresh)

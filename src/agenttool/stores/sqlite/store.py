@@ -1,7 +1,9 @@
 """One SQLite file as a whole: the log, the open calls and the documents in it."""
 
+import asyncio
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Self
 
@@ -15,6 +17,7 @@ from agenttool.stores.sqlite.log import SqliteLog
 from agenttool.stores.sqlite.open_calls import SqliteOpenCalls
 from agenttool.stores.sqlite.schema import create_store
 from agenttool.stores.sqlite.store_file import StoreFile
+from agenttool.stores.sqlite.withdrawals import Withdrawals
 from agenttool.stores.sqlite.writer import Writer
 
 _LAST = "\U0010ffff"
@@ -27,15 +30,17 @@ class SqliteStore:
     def __init__(self, path: Path, steps: Mapping[str, Step], owner: str) -> None:
         """Join the parts around an existing file; use `open`."""
         self.path = path
-        self._reader = open_connection(path)
-        register_functions(self._reader)
-        with reading(path):
-            self._reader.execute("SELECT 1 FROM heads").fetchone()  # from now on the write-ahead log stays in place
-        self._file = file = StoreFile(path)
+        with ExitStack() as opened:
+            self._reader = opened.enter_context(closing(open_connection(path)))
+            register_functions(self._reader)
+            with reading(path):
+                self._reader.execute("SELECT 1 FROM heads").fetchone()  # from now on the write-ahead log stays in place
+            self._file = file = StoreFile(path, self._reader)
+            opened.pop_all()
         writer = Writer(file, owner)
-        self.log = SqliteLog(file, self._reader, writer, steps)
-        self.open_calls = SqliteOpenCalls(file, self._reader, writer, self.log.group, steps)
-        self.documents = SqliteDocuments(file, self._reader, self.log.group)
+        self.log = SqliteLog(file, writer, steps)
+        self.open_calls = SqliteOpenCalls(file, writer, self.log.group, steps)
+        self.documents = SqliteDocuments(file, self.log.group)
 
     @classmethod
     def open(
@@ -83,15 +88,19 @@ class SqliteStore:
 class SqliteDocuments:
     """Documents by kind and key."""
 
-    def __init__(self, file: StoreFile, reader: sqlite3.Connection, group: GroupCommit) -> None:
+    def __init__(self, file: StoreFile, group: GroupCommit) -> None:
         self._file = file
-        self._reader = reader
         self._group = group
+        self._withdrawals = Withdrawals(file.path)
 
     async def get(self, kind: str, key: str) -> bytes | None:
         """Return a document."""
-        with self._file.reading():
-            return _get(self._reader, kind, key)
+        with self._file.reading() as reader:
+            return self._get(reader, kind, key)
+
+    def _get(self, connection: sqlite3.Connection, kind: str, key: str) -> bytes | None:
+        found = connection.execute("SELECT body FROM documents WHERE kind = ? AND key = ?", (kind, key)).fetchone()
+        return None if found is None or self._withdrawals.hides(kind, key, found[0]) else found[0]
 
     async def put(self, kind: str, key: str, body: bytes | None, *, erases: bool = False) -> None:
         """Write or delete a document."""
@@ -110,7 +119,7 @@ class SqliteDocuments:
         """Write a document if the present one equals `before`."""
 
         def swap(connection: sqlite3.Connection) -> bool:
-            if _get(connection, kind, key) != before:
+            if self._get(connection, kind, key) != before:
                 return False
             _put(connection, kind, key, after)
             for place, body in (beside or {}).items():
@@ -119,24 +128,24 @@ class SqliteDocuments:
 
         return await self._group.perform(swap, erases=erases)
 
+    async def withdraw(self, kind: str, key: str, *, before: bytes, after: bytes | None) -> bool:
+        """Write the last version of a document, also to the file beside the store."""
+        is_written = await self.swap(kind, key, before=before, after=after)
+        if is_written:
+            await asyncio.to_thread(self._withdrawals.add, kind, key, after)
+        return is_written
+
     async def page(self, kind: str, *, prefix: str = "", after: str = "", limit: int) -> Sequence[tuple[str, bytes]]:
         """Return documents in the order of their keys."""
         query = (
             "SELECT key, body FROM documents WHERE kind = ? AND key >= ? AND key < ? AND key > ? ORDER BY key LIMIT ?"
         )
-        with self._file.reading():
-            return self._reader.execute(query, (kind, prefix, prefix + _LAST, after, limit)).fetchall()
+        found = self._file.fetch(query, (kind, prefix, prefix + _LAST, after, limit))
+        return [(key, body) for key, body in found if not self._withdrawals.hides(kind, key, body)]
 
     async def keys(self, kind: str, *, prefix: str = "", limit: int) -> Sequence[str]:
         """Return keys in order."""
-        query = "SELECT key FROM documents WHERE kind = ? AND key >= ? AND key < ? ORDER BY key LIMIT ?"
-        with self._file.reading():
-            return [key for (key,) in self._reader.execute(query, (kind, prefix, prefix + _LAST, limit))]
-
-
-def _get(connection: sqlite3.Connection, kind: str, key: str) -> bytes | None:
-    found = connection.execute("SELECT body FROM documents WHERE kind = ? AND key = ?", (kind, key)).fetchone()
-    return None if found is None else found[0]
+        return [key for key, _ in await self.page(kind, prefix=prefix, limit=limit)]
 
 
 def _put(connection: sqlite3.Connection, kind: str, key: str, body: bytes | None) -> None:

@@ -6,11 +6,11 @@ write-ahead log while a connection is open, so an open store has the same two fi
 
 import os
 import sqlite3
-import struct
-from collections.abc import Generator
+import time
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple  # noqa: TID251 -- what the library names the values of a row
 
 from agenttool.errors import StoreError
 from agenttool.stores.sqlite.connect import RESTORE, reading
@@ -18,9 +18,14 @@ from agenttool.stores.sqlite.connect import RESTORE, reading
 _NO_HEADER = bytes(32)
 """The start of a write-ahead log that was truncated and then written to."""
 
+_HEADER = 100
+"""The size of the header of a SQLite file. It has the size of a page at 16, and the number of pages at 28."""
+
 _FRAME_HEADER = 24
-_MAX_FRAMES = 10_000
-"""The maximum number of frames that one check reads to find the last commit; the next check continues."""
+"""The size of what precedes each page in a write-ahead log."""
+
+_ATTEMPTS, _PAUSE_S = 100, 0.01
+"""How often a file that looks cut off is read again: another process may be writing its last pages."""
 
 _RESTART = f"stop every process that uses it, {RESTORE}, and start them again"
 
@@ -29,25 +34,33 @@ class StoreFileLost(StoreError):
     """The file is not the one that this process opened, so its writes would be lost."""
 
 
-class _LastCommit(NamedTuple):
-    """The frame of the last known commit in the write-ahead log; the search continues at `next_at`."""
+class _Log(NamedTuple):
+    """The write-ahead log as it was read last.
 
-    salts: bytes
+    Attributes:
+        salts: what is different when the log begins again.
+        size: its size in bytes.
+        at: the offset of the last frame that ended a commit.
+        frame: that frame. SQLite overwrites other frames while the transaction runs, also with zeros.
+    """
+
+    salts: bytes = b""
+    size: int = 0
     at: int = 0
     frame: bytes = b""
-    next_at: int = len(_NO_HEADER)
 
 
 class StoreFile:
     """The file of a store and its write-ahead log, as this process opened them."""
 
-    def __init__(self, path: Path) -> None:
-        """Identify both files; a connection of this process must have read the file and stay open.
+    def __init__(self, path: Path, reader: sqlite3.Connection) -> None:
+        """Identify both files; the reader must have read the file and stay open.
 
         Raises:
             OSError: one of them cannot be opened.
         """
         self.path = path
+        self.reader = reader
         # Every commit checks these paths, and a text takes half the time of a `Path`.
         self._file_path, self._log_path, self._index_path = str(path), f"{path}-wal", f"{path}-shm"
         self._log = os.open(self._log_path, os.O_RDONLY | os.O_CLOEXEC)
@@ -57,8 +70,8 @@ class StoreFile:
         # Its locks end when any descriptor of it in this process is closed, so it is never opened here.
         self._index_id = _identity(os.stat(self._index_path))  # noqa: PTH116 -- see above
         self._index_size = self._size = 0
-        self._last_commit = _LastCommit(b"")
-        self._is_truncated = False
+        self._known_log = _Log()
+        self._is_truncated = self._is_closed = False
 
     def check(self) -> None:
         """Check that all files of the store are in their places, and that none was truncated.
@@ -68,7 +81,10 @@ class StoreFile:
 
         Raises:
             StoreFileLost: a file is missing, replaced or truncated, so this process can store nothing.
+            StoreError: it was closed, so the descriptor of the log may be that of another file.
         """
+        if self._is_closed:
+            raise StoreError(f"the journal {str(self.path)!r} was closed with its runtime; open another one to read it")
         file = self._stat(self._file_path)
         if _identity(file) != self._file_id:
             raise self.lost("was replaced by another file")
@@ -77,106 +93,103 @@ class StoreFile:
         name = self._find_log_name()
         if (name is None or name != self._log_name) and _identity(self._stat(self._log_path)) != self._log_id:
             raise self.lost("has another write-ahead log")
+        index_size = self._index_size  # before the stat, because another thread may store a later size
         index = self._stat(self._index_path)
         if _identity(index) != self._index_id:
             raise self.lost("has another shared-memory file")
-        if index.st_size < self._index_size:
-            self.check_index()
+        if index.st_size < index_size:
+            # A process that reads the mapped file beyond its end is killed. At its old size, connections can be closed.
+            self._is_truncated = True
+            with suppress(OSError):
+                os.truncate(self._index_path, index_size)
         self._index_size = index.st_size
-        if self._is_truncated or file.st_size < self._size or self._is_log_damaged():
+        if self._is_truncated or (file.st_size < self._size and self._is_cut_off()):
             self._is_truncated = True
             raise self.lost("was truncated")
         self._size = file.st_size
+        self.check_log()
 
-    def check_index(self) -> None:
-        """Check the size of the shared-memory file: the kernel ends a process that reads beyond its end.
+    def _is_cut_off(self) -> bool:
+        """Return whether the file has fewer pages than its header states; retention shrinks both.
 
-        A truncated file gets its size back, so that the connections can be closed.
+        A checkpoint that extends the file writes its header before its last pages.
+        """
+        for _ in range(_ATTEMPTS):
+            if not self._lacks_pages():
+                return False
+            time.sleep(_PAUSE_S)
+        return True
+
+    def _lacks_pages(self) -> bool:
+        """Return whether the file has at this moment fewer pages than its header states.
+
+        The header is read with a descriptor of a connection: closing another one would end the locks of all of them.
+        """
+        for name in os.listdir("/dev/fd"):  # noqa: PTH208 -- descriptors, not files
+            with suppress(OSError):
+                found = os.fstat(int(name))
+                header = os.pread(int(name), _HEADER, 0) if _identity(found) == self._file_id else b""
+                if len(header) == _HEADER:
+                    page = int.from_bytes(header[16:18])
+                    return found.st_size < int.from_bytes(header[28:32]) * (page if page > 1 else 65_536)
+        return True
+
+    @property
+    def log_size(self) -> int:
+        """The size of the write-ahead log in bytes, without a stat of it."""
+        return os.lseek(self._log, 0, os.SEEK_END)
+
+    def check_log(self) -> None:
+        """Check that the write-ahead log was not truncated, and store what the next check compares.
+
+        SQLite continues to write at its old offset. A log that was truncated meanwhile has zeros before that offset, so
+        a known frame ends with zeros.
 
         Raises:
-            StoreFileLost: a file of the store was truncated.
+            StoreFileLost: it was truncated.
         """
-        with suppress(OSError):
-            if os.stat(self._index_path).st_size < self._index_size:  # noqa: PTH116 -- a text is faster
-                self._is_truncated = True
-                os.truncate(self._index_path, self._index_size)
-        if self._is_truncated:
-            raise self.lost("was truncated")
-
-    def _is_log_damaged(self) -> bool:
-        """Return whether the last known commit is missing in the write-ahead log.
-
-        A checkpoint empties the log, too, and the log begins again with other salts. After a truncation, writes
-        continue at the same offset, so the log has zeros where it was cut.
-        """
+        known = self._known_log  # before the log is read, because another thread may store a later state
         header = os.pread(self._log, len(_NO_HEADER), 0)
-        if header == _NO_HEADER:
-            return True
-        known = self._last_commit
-        if header[16:24] != known.salts:
-            known = _LastCommit(header[16:24])
-        elif known.frame:
-            frame = os.pread(self._log, len(known.frame), known.at)
-            if frame != known.frame and self._is_cut(header, known, frame):
-                return os.pread(self._log, len(_NO_HEADER), 0) == header  # else it was emptied meanwhile
-        self._last_commit = self._find_last_commit(header, known)
-        return False
+        size = self.log_size
+        frame = os.pread(self._log, len(known.frame), known.at)
+        is_cut = size < known.size or (frame != known.frame and known.frame.startswith(frame.rstrip(b"\0")))
+        if header != os.pread(self._log, len(_NO_HEADER), 0):
+            return  # another process just emptied it
+        if header == _NO_HEADER or (is_cut and header[16:24] == known.salts):
+            self._is_truncated = True
+            raise self.lost("was truncated")
+        self._known_log = self._read_log(header, size, known) if header else _Log()
 
-    def _is_cut(self, header: bytes, known: _LastCommit, frame: bytes) -> bool:
-        """Return whether a frame that differs from the known one was cut.
-
-        The header differs if a writer failed and the next one overwrote its commit. The rest differs if the frame was
-        read while another thread or process wrote it; a complete frame has a valid checksum.
-        """
-        start = frame[:_FRAME_HEADER]
-        if start != known.frame[:_FRAME_HEADER]:
-            return not any(start)
-        end = len(frame.rstrip(b"\0"))
-        if frame[:end] != known.frame[:end]:
-            return False
-        return len(frame) < len(known.frame) or not self._has_valid_checksum(header, known.at, frame)
-
-    def _has_valid_checksum(self, header: bytes, at: int, frame: bytes) -> bool:
-        """Return whether the checksum of a frame is valid; it continues the checksum of the frame before it."""
-        before = header[24:32] if at == len(_NO_HEADER) else os.pread(self._log, 8, at - len(frame) + 16)
-        words = struct.unpack(f"{'>' if header[3] & 1 else '<'}{len(frame) // 4}I", frame)
-        first, second = struct.unpack(">2I", before)
-        covered = words[:2] + words[_FRAME_HEADER // 4 :]
-        for even, odd in zip(covered[::2], covered[1::2], strict=True):
-            first = first + even + second & 0xFFFFFFFF
-            second = second + odd + first & 0xFFFFFFFF
-        return frame[16:24] == struct.pack(">2I", first, second)
-
-    def _find_last_commit(self, header: bytes, known: _LastCommit) -> _LastCommit:
-        """Return the last commit, searched from the known one on; the search ends at a frame with other salts."""
-        size = _FRAME_HEADER + int.from_bytes(header[8:12])
-        last, at = None, known.next_at
-        for _ in range(_MAX_FRAMES):
-            start = os.pread(self._log, _FRAME_HEADER, at)
-            if start[8:16] != known.salts or not known.salts:
-                break
-            if any(start[4:8]):  # the size of the file after a commit; zero in other frames
-                last = at
-            at += size
-        frame = b"" if last is None else os.pread(self._log, size, last)
-        if last is None or len(frame) < size:
-            return known
-        return _LastCommit(known.salts, last, frame, last + size)
+    def _read_log(self, header: bytes, size: int, known: _Log) -> _Log:
+        """Return the present state of a log with this header and size; an older frame if a transaction runs."""
+        salts, frame_size = header[16:24], _FRAME_HEADER + int.from_bytes(header[8:12])
+        size -= max(size - len(_NO_HEADER), 0) % frame_size  # another thread may be writing a frame
+        at = max(size - frame_size, 0)
+        frame = os.pread(self._log, frame_size, at)
+        if frame[8:16] == salts and any(frame[4:8]):  # the size of the file after a commit; zero in other frames
+            return _Log(salts, size, at, frame)
+        return known._replace(size=size) if known.salts == salts else _Log(salts, size)
 
     @contextmanager
-    def reading(self) -> Generator[None]:
-        """Check the files, and convert errors of the library while reading to `StoreError`."""
+    def reading(self) -> Generator[sqlite3.Connection]:
+        """Check the files, yield the reader, and convert errors of the library meanwhile to `StoreError`."""
         self.check()
         try:
             with reading(self.path):
-                yield
+                yield self.reader
         except StoreError as error:
             if getattr(error.__cause__, "sqlite_errorcode", 0) == sqlite3.SQLITE_IOERR_SHORT_READ:
                 raise self.lost("was truncated") from error
             raise
 
+    def fetch(self, query: str, values: Sequence[object] | Mapping[str, object]) -> list[tuple[Any, ...]]:
+        """Return the rows of a query."""
+        with self.reading() as reader:
+            return reader.execute(query, values).fetchall()
+
     def close(self) -> None:
         """Close the write-ahead log."""
+        self._is_closed = True
         os.close(self._log)
 
     def _stat(self, path: str) -> os.stat_result:

@@ -64,11 +64,11 @@ def verify(
     """Yield every flaw, in order. Memory grows only with the number of calls that are open at one time."""
     yield from _check_pages(connection)
     for what in misshapen(connection):
-        yield JournalFlaw(position=0, what="schema", expected="tables as agenttool makes them", found=what)
+        yield JournalFlaw(0, "schema", "tables as agenttool makes them", what)
     anchor = find_anchor(connection)
     stored = find_stored_head(connection)
     if stored is None:
-        yield JournalFlaw(position=anchor[0], what="head", expected="the position that the chain reached", found="none")
+        yield JournalFlaw(anchor[0], "head", "the position that the chain reached", "none")
     elif stored[0] >= anchor[0] or stored[0] < 0:
         yield from _check_place(connection, "head", stored, anchor)
     if pinned is not None:
@@ -88,7 +88,7 @@ def _check_pages(connection: sqlite3.Connection) -> Iterator[JournalFlaw]:
     """Yield what SQLite finds wrong with the pages, tables and indexes of a file."""
     for (found,) in connection.execute("PRAGMA integrity_check(20)"):
         if found != "ok":
-            yield JournalFlaw(position=0, what="file", expected="pages and indexes in order", found=found)
+            yield JournalFlaw(0, "file", "pages and indexes in order", found)
 
 
 def _portion(connection: sqlite3.Connection, after: int) -> list[ChainedRow]:
@@ -102,9 +102,7 @@ def _portion(connection: sqlite3.Connection, after: int) -> list[ChainedRow]:
 def _check_pin(connection: sqlite3.Connection, pinned: Head, anchor: tuple[int, bytes]) -> Iterator[JournalFlaw]:
     place = pinned.position
     if place < anchor[0]:
-        yield JournalFlaw(
-            position=place, what="pin", expected=pinned.hash, found="deleted by retention; pin a later place"
-        )
+        yield JournalFlaw(place, "pin", pinned.hash, "deleted by retention; pin a later place")
         return
     yield from _check_place(connection, "pin", (place, bytes.fromhex(pinned.hash)), anchor)
 
@@ -112,16 +110,14 @@ def _check_pin(connection: sqlite3.Connection, pinned: Head, anchor: tuple[int, 
 def _check_front(connection: sqlite3.Connection, anchor: int) -> Iterator[JournalFlaw]:
     """Check that there is no fact before the beginning of the chain."""
     for (last,) in connection.execute("SELECT last FROM facts WHERE last <= ? ORDER BY last", (anchor,)):
-        yield JournalFlaw(position=last, what="position", expected=f"nothing up to {anchor}", found=str(last))
+        yield JournalFlaw(last, "position", f"nothing up to {anchor}", str(last))
 
 
 def _check_started(connection: sqlite3.Connection, position: int) -> Iterator[JournalFlaw]:
     """Check that the lists of started calls can be read."""
     query = "SELECT owner FROM started_calls WHERE CASE WHEN json_valid(calls) THEN json_type(calls) END IS NOT 'array'"
     for (owner,) in connection.execute(query):
-        yield JournalFlaw(
-            position=position, what="started", expected=f"the calls of {owner}", found="nothing that can be read"
-        )
+        yield JournalFlaw(position, "started", f"the calls of {owner}", "nothing that can be read")
 
 
 def _check_place(
@@ -133,9 +129,9 @@ def _check_place(
     chained = anchor[1] if place == anchor[0] else found[0] if found else None
     if chained is None:
         last, _ = find_head(connection)
-        yield JournalFlaw(position=place, what=what, expected=expected, found=f"nothing; the log ends at {last}")
+        yield JournalFlaw(place, what, expected, f"nothing; the log ends at {last}")
     elif chained != head[1]:
-        yield JournalFlaw(position=place, what=what, expected=expected, found=chained.hex())
+        yield JournalFlaw(place, what, expected, chained.hex())
 
 
 class _ChainWalk:
@@ -162,10 +158,10 @@ class _ChainWalk:
         last, chained, text = row
         lines = split_lines(text)
         if last != self.position + len(lines):
-            yield JournalFlaw(position=last, what="position", expected=str(self.position + len(lines)), found=str(last))
+            yield JournalFlaw(last, "position", str(self.position + len(lines)), str(last))
         expected = link(self._chained, text)
         if chained != expected:
-            yield JournalFlaw(position=last, what="hash", expected=expected.hex(), found=chained.hex())
+            yield JournalFlaw(last, "hash", expected.hex(), chained.hex())
         # The walk continues with what is written, so that each flaw is reported once.
         self.position, self._chained = last, chained
         calls: set[str] = set()
@@ -178,35 +174,28 @@ class _ChainWalk:
                 if self._inspect is not None:
                     yield from self._inspect(position, fact)
             except (StoreError, RecordError) as error:
-                yield JournalFlaw(position=position, what="fact", expected="a fact that can be read", found=str(error))
+                yield JournalFlaw(position, "fact", "a fact that can be read", str(error))
         yield from self._check_calls(last, calls)
 
     def _check_calls(self, last: int, calls: set[str]) -> Iterator[JournalFlaw]:
         """Check that the index has each call of a row."""
         self._indexed += len(calls)
         for (missing,) in self._connection.execute(_NOT_FOUND, {"calls": as_json([*calls]), "last": last}):
-            yield JournalFlaw(
-                position=last, what="invocation_id", expected=repr(missing), found="nothing under that id"
-            )
+            yield JournalFlaw(last, "invocation_id", repr(missing), "nothing under that id")
             self._indexed -= 1
 
     def check_index(self) -> Iterator[JournalFlaw]:
         """Check that the index has no wrong entries; other processes may write meanwhile."""
         (count,) = self._connection.execute(_COUNT, {"upto": self.position}).fetchone()
         if count != self._indexed:
-            yield JournalFlaw(
-                position=self.position,
-                what="invocation_id",
-                expected=f"{self._indexed} places",
-                found=f"{count} places",
-            )
+            yield JournalFlaw(self.position, "invocation_id", f"{self._indexed} places", f"{count} places")
 
     def check_head(self) -> Iterator[JournalFlaw]:
         """Check that few rows are unindexed: all of them are read to find a call."""
         (count,) = self._connection.execute(_UNINDEXED).fetchone()
         if count >= MAX_UNINDEXED:
             expected = f"one that was stored less than {MAX_UNINDEXED} facts ago"
-            yield JournalFlaw(position=self.position, what="head", expected=expected, found=f"{count} facts since then")
+            yield JournalFlaw(self.position, "head", expected, f"{count} facts since then")
 
     def check_open(self) -> Iterator[JournalFlaw]:
         """Check that each call without an end is listed as open; if it is not, its end was cut off."""
@@ -215,7 +204,7 @@ class _ChainWalk:
             is_asking = status is InvocationStatus.AWAITING_APPROVAL
             if (is_asking or call not in listed) and self._is_lost(call, _HAS_QUESTION if is_asking else _HAS_ROW):
                 what, found = ("question", "it cannot be answered") if is_asking else ("end", "it is not listed")
-                yield JournalFlaw(position=self.position, what=what, expected=f"one for {call}", found=found)
+                yield JournalFlaw(self.position, what, f"one for {call}", found)
 
     def _is_lost(self, call: InvocationId, listed: str) -> bool:
         if self._connection.execute(listed, {"call": call}).fetchone() is not None:
@@ -233,15 +222,13 @@ class _ChainWalk:
         known = self._calls.get(call) or (None, fact.sequence if not self._is_whole else 0)
         status, events = known
         if fact.sequence != events:
-            yield JournalFlaw(position=position, what="sequence", expected=str(events), found=str(fact.sequence))
+            yield JournalFlaw(position, "sequence", str(events), str(fact.sequence))
         if status not in step.after:
-            yield JournalFlaw(
-                position=position, what="status", expected=f"a step that may follow {status}", found=step.name
-            )
+            yield JournalFlaw(position, "status", f"a step that may follow {status}", step.name)
         if step.last is not None and step.last.is_terminal:
             self._calls.pop(call, None)
             if not _has_result(fact):
-                yield JournalFlaw(position=position, what="result", expected="the result of the call", found="none")
+                yield JournalFlaw(position, "result", "the result of the call", "none")
         else:
             self._calls[call] = (step.last or status, fact.sequence + step.events)
 

@@ -3,7 +3,7 @@
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from itertools import groupby
 from operator import itemgetter
@@ -13,20 +13,19 @@ from agenttool.errors import StoreError
 from agenttool.ports.stores import LeaseLost, SavedCheckpoint
 from agenttool.records import ClosedEnum
 from agenttool.stores.fact_codec import join_lines
-from agenttool.stores.sqlite.connect import StoreBusy, as_json, begin_immediate, is_busy, open_connection
+from agenttool.stores.sqlite.connect import StoreBusy, as_json, begin_immediate, open_connection
 from agenttool.stores.sqlite.fact_rows import (
-    APPEND_ONE,
     MAX_UNINDEXED,
     ChainEnd,
     PendingFact,
+    delete_ended,
     find_end,
-    find_head,
     index_rows,
     link,
+    list_started,
     register_functions,
     store_head,
 )
-from agenttool.stores.sqlite.leases import StartedGroup, delete_started, started_rows, write_started
 from agenttool.stores.sqlite.store_file import StoreFile, StoreFileLost
 
 FACTS_PER_ROW = 256
@@ -48,6 +47,11 @@ while callers wait."""
 _PAGES_PER_COMMIT = 3
 _PAGE = 4096
 
+LOG_BYTES = 2 * MAX_PAGES * _PAGE
+"""A larger write-ahead log is emptied: it grew while it was read all the time."""
+
+_ATTEMPTS, _PAUSE_S = 20, 0.002
+
 Change: TypeAlias = Callable[[sqlite3.Connection], None]
 
 _SAVE = (
@@ -66,13 +70,11 @@ _REMOVE = "DELETE FROM open_calls WHERE invocation_id IN (SELECT value FROM json
 
 
 class WriteBatch:
-    """The writes of one transaction: facts, started calls, checkpoints, removed calls, and changes with an outcome.
+    """The writes of one transaction: facts, checkpoints, removed calls, and changes with an outcome.
 
     Attributes:
-        start: the group of calls that start with this batch; the last of `started`.
-        born: calls whose first fact is in this batch, so that nothing of them is on disk.
-        ended: rows of started calls that have all ended.
-        finished: started calls on disk that this batch ends or makes unowned.
+        born: calls whose first fact is in this batch and was in no failed batch; nothing of them is on disk.
+        finished: started or claimed calls on disk that this batch ends or makes unowned.
         erases: whether it removes sensitive data, of which the write-ahead log may have no copy.
         registers: whether one of the changes writes the lease of this process.
         is_unindexed: whether its facts are written as unindexed rows.
@@ -80,15 +82,12 @@ class WriteBatch:
         size: how many bytes its facts took when they were written.
     """
 
-    def __init__(self, number: int) -> None:
-        """Start empty; batches of a process have different numbers."""
+    def __init__(self) -> None:
+        """Start empty."""
         self.facts: list[PendingFact] = []
-        self.start = StartedGroup(number)
-        self.started: list[StartedGroup] = [self.start]
-        self._rows: list[tuple[int, str]] = []
-        self._in_progress: set[str | None] = set()
+        self._in_progress: dict[str, None] = {}
+        self._started: list[str] = []
         self.born: set[str] = set()
-        self.ended: list[int] = []
         self.finished: set[str] = set()
         self.checkpoints: dict[str, SavedCheckpoint] = {}
         self.removed: list[str] = []
@@ -99,18 +98,6 @@ class WriteBatch:
     def __bool__(self) -> bool:
         return bool(self.facts or self.changes or self.checkpoints or self.removed)
 
-    @property
-    def is_single(self) -> bool:
-        """Whether there are short facts of one call to write, and nothing else."""
-        facts = self.facts
-        return (
-            0 < len(facts) <= MAX_UNINDEXED_FACTS
-            and not (self.changes or self.checkpoints or self.removed)
-            and len(self.started) == 1
-            and (len(facts) == 1 or all(call == facts[0][0] for call, _ in facts))
-            and all(map(_is_short, facts))
-        )
-
     def remove(self, call: str, *, erases: bool) -> None:
         """Remove the checkpoint of a call. One that was never written is dropped, and leaves nothing to erase."""
         self.checkpoints.pop(call, None)
@@ -118,24 +105,10 @@ class WriteBatch:
             self.removed.append(call)
             self.erases |= erases
 
-    def mark_single_stored(self, number: int) -> None:
-        """Clear the batch after its facts, all of one call, were written as an unindexed row."""
-        self.facts.clear()
-        self.born.clear()
-        self.finished.clear()
-        start = self.start
-        if start.calls:
-            start.is_put = start.is_written = start.is_unindexed = True
-            self.start = StartedGroup(number)
-            self.started = [self.start]
-
     def followed_by(self, later: "WriteBatch") -> "WriteBatch":
         """Append a later batch to this one, which failed, and return it; its own changes are not tried again."""
         self.facts += later.facts
-        self.start = later.start
-        self.started += later.started
-        self.born |= later.born
-        self.ended += later.ended
+        self.born = later.born
         self.finished |= later.finished
         self.checkpoints |= later.checkpoints
         self.removed += later.removed
@@ -150,26 +123,17 @@ class WriteBatch:
         self.checkpoints = {call: row for call, row in self.checkpoints.items() if call not in calls}
         self.removed = [call for call in self.removed if call not in calls]
 
-    def seal(self, later: "WriteBatch", started: Mapping[str, StartedGroup]) -> "WriteBatch":
-        """Prepare the batch for another thread, and return it; nothing of it changes from now on.
+    def seal(self, started: Collection[str]) -> "WriteBatch":
+        """Prepare the batch for another thread, and return it; it does not change afterwards.
 
         Few facts are written as unindexed rows, which also list the started calls. With more facts, started calls get
-        a row of their own. A row whose calls have all ended is reused for calls that start, or deleted with a change.
-        Until then it stays, so that the end of a call writes only facts.
+        a row of their own. It stays for a while after they have ended, so that the end of a call writes only facts.
         """
         self.is_unindexed = (
             len(self.facts) <= MAX_UNINDEXED_FACTS and not self.changes and all(map(_is_short, self.facts))
         )
-        self._rows = []  # of an attempt that failed
-        if self.is_unindexed:
-            for group in self.started:
-                group.is_put = group.is_unindexed = bool(group.calls)
-            calls = {call for call, _ in self.facts if call is not None}
-            self._in_progress = {call for call in calls if (group := started.get(call)) and group.is_unindexed}
-        else:
-            self._rows = started_rows(self.started, self.ended)
-        if not self.changes:
-            later.ended, self.ended = self.ended, []
+        self._in_progress = {call: None for call, _ in self.facts if call is not None and call in started}
+        self._started = [] if self.is_unindexed else [*started]
         return self
 
     def write(self, connection: sqlite3.Connection, owner: str, end: ChainEnd) -> ChainEnd:
@@ -177,11 +141,7 @@ class WriteBatch:
         if self.is_unindexed:
             end = self._write_unindexed(connection, owner, end)
         elif self.facts:
-            end = self._write_indexed(connection, end)
-        if self._rows:
-            write_started(connection, owner, self._rows)
-        if self.ended:
-            delete_started(connection, owner, self.ended)
+            end = self._write_indexed(connection, owner, end)
         if self.checkpoints:
             rows = [(*columns, None if is_unowned else owner) for *columns, is_unowned in self.checkpoints.values()]
             connection.executemany(_SAVE, rows)
@@ -189,15 +149,10 @@ class WriteBatch:
             connection.execute(_REMOVE, (as_json(self.removed),))
         for change in self.changes:
             change(connection)
+        if self.changes or (self._in_progress and not self.is_unindexed):
+            # With the calls of the sealed batch: the end of one that has ended since is not written yet.
+            delete_ended(connection, owner, self._started)
         return end
-
-    def mark_stored(self) -> list[int]:
-        """Record that the batch is committed; return the rows whose calls have all ended meanwhile."""
-        for group in self.started:
-            group.is_written = group.is_put
-        if self.is_unindexed:
-            return []
-        return [group.number for group in self.started if group.is_put and not group.calls]
 
     def _write_unindexed(self, connection: sqlite3.Connection, owner: str, end: ChainEnd) -> ChainEnd:
         last, chained, stored = end
@@ -212,7 +167,7 @@ class WriteBatch:
             stored = last
         return last, chained, stored
 
-    def _write_indexed(self, connection: sqlite3.Connection, end: ChainEnd) -> ChainEnd:
+    def _write_indexed(self, connection: sqlite3.Connection, owner: str, end: ChainEnd) -> ChainEnd:
         last, chained, stored = end
         if last > stored:
             index_rows(connection)
@@ -226,6 +181,8 @@ class WriteBatch:
                 connection.execute(_INDEX_ONE, (*calls, last))
             elif calls:
                 connection.execute(_INDEX_MANY, (last, as_json(list(calls))))
+        if self._in_progress:
+            list_started(connection, owner, last, [*self._in_progress])
         store_head(connection, (last, chained))
         return last, chained, last
 
@@ -268,13 +225,11 @@ class Writer:
     def __init__(self, file: StoreFile, owner: str) -> None:
         self._file = file
         self._path = file.path
-        self._is_file_lost = self._is_erasing_due = False
+        self._is_erasing_due = self._is_closed = False
         self.owner = owner
         self._connection: sqlite3.Connection | None = None
-        self.end: ChainEnd | None = None
-        """The end of the chain as this process wrote it last; None if it is unknown."""
-        self._last_end: ChainEnd | None = None
-        """The same, but it stays known after an error."""
+        self._end: ChainEnd | None = None
+        """The end of the chain as this process wrote it last."""
         self._pages = 0
         self._lock = threading.Lock()
         self.lease = LeaseState.NONE
@@ -291,17 +246,14 @@ class Writer:
             StoreBusy: another process was writing all the time.
             StoreError: the disk failed, or the lease was lost. Nothing of the batch is stored, and the next commit
                 uses another connection: the state of this one is unknown.
-            StoreFileLost: the file was deleted, replaced or truncated. If the batch was stored, it is in the file
-                that this process opened, and nothing else is written there.
+            StoreFileLost: the file was deleted, replaced or truncated; the batch states whether it was stored before.
             KeyboardInterrupt: Ctrl-C; the batch states whether it was stored before that.
         """
         with self._lock:
             try:
-                if self._is_file_lost:
-                    self._check_file()
-                self._file.check_index()
-                self.end = self._last_end = self._write(batch, time.monotonic() + timeout_s)
-                self._check_file()
+                self._file.check()
+                self._end = self._write(batch, time.monotonic() + timeout_s)
+                self._file.check_log()
                 self._erase(batch)
             except (StoreBusy, StoreFileLost):  # the connection is as it was
                 raise
@@ -314,49 +266,6 @@ class Writer:
                 if batch.is_stored and batch.registers:
                     self.lease = LeaseState.HELD
         self._pages += (1 if batch.is_unindexed else _PAGES_PER_COMMIT) + batch.size // _PAGE
-
-    def append_one(self, lines: list[bytes], *, is_open: bool) -> bool:
-        """Append facts of one call as an unindexed row, in one statement; return whether that was possible.
-
-        If not, nothing was written, and `commit` must be used. This is so if another process wrote since, is writing
-        or claimed calls of this one, and if rows are to be indexed.
-
-        Raises:
-            StoreError: the disk failed, as for `commit`.
-            StoreFileLost: the file was deleted, replaced or truncated; the facts are written, as for `commit`.
-            KeyboardInterrupt: Ctrl-C; if the facts were written before that, `end` has changed.
-        """
-        connection, end = self._connection, self.end
-        if connection is None or end is None or self.lease is not LeaseState.HELD or self._is_file_lost:
-            return False
-        before, chained, stored = end
-        last = before + len(lines)
-        if last - stored >= MAX_UNINDEXED:
-            return False
-        text = join_lines(lines)
-        linked = link(chained, text)
-        with self._lock:
-            try:
-                self._file.check_index()
-                row_owner = self.owner if is_open else None
-                connection.execute(APPEND_ONE, (last, chained, self.owner, linked, text, row_owner))
-                # At once, because an interrupt can arrive in any call.
-                self.end = self._last_end = (last, linked, stored)
-                self._check_file()
-            except StoreFileLost:
-                raise
-            except sqlite3.IntegrityError:
-                return False
-            except sqlite3.Error as error:
-                if is_busy(error):
-                    return False
-                raise self._give_up(error) from error
-            except BaseException:
-                if find_head(connection) == (last, linked):
-                    self.end = (last, linked, stored)
-                raise
-        self._pages += 1 + len(text) // _PAGE
-        return True
 
     def _write(self, batch: WriteBatch, deadline: float) -> ChainEnd:
         connection = self._connection = self._connection or self._connect()
@@ -387,28 +296,34 @@ class Writer:
                 self._is_erasing_due = bool(is_busy)
 
     def checkpoint(self) -> None:
-        """Move the write-ahead log into the file; skipped while it is being read."""
+        """Move the write-ahead log into the file, and empty a large one; skipped while it is being read."""
         self._pages = 0
         with self._lock, suppress(sqlite3.Error):
             if self._connection is not None:
                 self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+                if self._file.log_size > LOG_BYTES:
+                    self._empty_log(self._connection)
+
+    def _empty_log(self, connection: sqlite3.Connection) -> None:
+        """Empty the write-ahead log between two reads of other connections, if there is a moment without any."""
+        for _ in range(_ATTEMPTS):
+            if not connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+                return
+            time.sleep(_PAUSE_S)
 
     def close(self) -> None:
-        """Close the connection; the last one to do so leaves a single file behind."""
+        """Close the connection for good; the last process to do so leaves a single file behind."""
         with self._lock:
+            self._is_closed = True
             self._disconnect()
 
     def _connect(self) -> sqlite3.Connection:
-        self._check_file()
+        if self._is_closed:  # what a failing disk left unwritten is due again after the close
+            raise StoreError(f"{str(self._path)!r} is closed; nothing more is written to it")
         connection = open_connection(self._path, timeout_s=0)
         register_functions(connection)
+        self._pages = self._file.log_size // _PAGE  # processes that were killed left it
         return connection
-
-    def _check_file(self) -> None:
-        """Check the file; until that succeeds, nothing more is written."""
-        self._is_file_lost = True
-        self._file.check()
-        self._is_file_lost = False
 
     def _give_up(self, error: sqlite3.Error) -> StoreError:
         self._disconnect()
@@ -418,11 +333,11 @@ class Writer:
         if self._connection is not None:
             with suppress(sqlite3.Error):
                 self._connection.close()
-        self._connection = self.end = None
+        self._connection = None
 
     def _refuse_older_journal(self, connection: sqlite3.Connection, end: ChainEnd) -> None:
         """Refuse a journal that lacks what this process wrote: the file was overwritten with an older copy."""
-        mine = self._last_end
+        mine = self._end
         if mine is not None and (end[0] < mine[0] or (end[0] == mine[0] and end[1] != mine[1])):
             connection.execute("ROLLBACK")
             raise self._file.lost("was overwritten with another journal")

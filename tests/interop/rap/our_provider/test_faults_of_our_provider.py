@@ -32,7 +32,7 @@ def test_every_call_ends_once_whatever_the_runtime_does(served, fault):
     watch = {"bed": 1, "events": 3, "associative": True}
     runtime.do("invoke", thread="s", id="w", tool="watch", arguments=watch)
     runtime.wait_for(event="injected", final=True)
-    numbers = [json.loads(line["text"])["n"] for line in runtime.told(event="injected")]
+    numbers = [json.loads(line["text"])["n"] for line in runtime.reported(event="injected")]
     assert sorted(set(numbers)) == [1, 2, 3]
     assert numbers == sorted(numbers)
     runtime.exactly(CALLS + 1, event="result")
@@ -78,7 +78,7 @@ def test_a_refused_event_ends_its_subscription(served):
     runtime.do("close", thread="s/a")
     runtime.wait_for(event="notice", notice="close_thread", status=200)
     echo_all(runtime, 30)
-    assert len(runtime.told(event="dropped", status=410)) <= 2
+    assert len(runtime.reported(event="dropped", status=410)) <= 2
 
 
 @pytest.mark.requirement("RAP-061", "RAP-204", "RAP-009", "RAP-180")
@@ -96,7 +96,7 @@ def test_a_killed_provider_finishes_what_it_had_accepted(served, our_provider, t
     assert text_of(runtime.wait_for(event="result", id="v")) == "picked Open for 2 minutes"
     assert text_of(runtime.wait_for(event="result", id="g")) == "grown after 1500 ms"
     runtime.wait_for(event="injected", id="w", final=True)
-    numbers = [json.loads(line["text"])["n"] for line in runtime.told(event="injected")]
+    numbers = [json.loads(line["text"])["n"] for line in runtime.reported(event="injected")]
     assert sorted(set(numbers)) == list(range(1, 21))
     runtime.exactly(3, event="result")
 
@@ -115,7 +115,7 @@ def test_a_provider_that_is_killed_again_and_again_loses_nothing_and_repeats_no_
         assert text_of(runtime.wait_for(event="result", id=f"g{n}")) == f"grown after {40 * n} ms"
         assert runtime.wait_for(event="result", id=f"w{n}")["subscription"]
         runtime.wait_for(event="injected", id=f"w{n}", final=True)
-        numbers = [json.loads(line["text"])["n"] for line in runtime.told(event="injected", id=f"w{n}")]
+        numbers = [json.loads(line["text"])["n"] for line in runtime.reported(event="injected", id=f"w{n}")]
         assert sorted(set(numbers)) == list(range(1, 11))
     runtime.exactly(16, event="result")
 

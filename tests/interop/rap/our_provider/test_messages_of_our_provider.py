@@ -31,7 +31,7 @@ def test_our_manifest_is_valid_in_foreign_eyes(served):
     assert manifest["name"] == "greenhouse"
     assert manifest["needsMigration"] is True
     assert {tool["name"] for tool in manifest["tools"]} >= {"echo", "watch", "open_valve", "read_mail"}
-    assert runtime.told(event="toolset_refused") == []
+    assert runtime.reported(event="toolset_refused") == []
 
 
 @pytest.mark.requirement("RAP-003", "RAP-004", "RAP-040", "RAP-049", "RAP-070", "RAP-071")
@@ -83,10 +83,10 @@ def test_events_come_after_their_confirmation_and_end_with_the_last(served, asso
     assert confirmed["subscription"]
     assert "c" in text_of(confirmed)
     runtime.wait_for(event="injected", final=True)
-    injected = runtime.told(event="injected")
+    injected = runtime.reported(event="injected")
     assert [json.loads(line["text"])["n"] for line in injected] == [1, 2, 3]
     assert [line["thread"] == "s" for line in injected] == [associative] * 3
-    assert runtime.told(event="dropped") == []
+    assert runtime.reported(event="dropped") == []
 
 
 @pytest.mark.requirement("RAP-198", "RAP-286")
@@ -97,10 +97,10 @@ def test_a_cancelled_subscription_falls_silent(served):
     assert text_of(result_of(runtime, "cancel_subscription", {"tool_call_id": "c"}, id="x")) == "Cancelled c."
     assert runtime.wait_for(event="notice")["status"] == 200
     assert text_of(result_of(runtime, "echo", {"text": "later"}, id="e")) == "later"
-    before = len(runtime.told(event="dropped"))
+    before = len(runtime.reported(event="dropped"))
     for n in range(20):
         result_of(runtime, "echo", {"text": "later"}, id=f"e{n}")
-    assert len(runtime.told(event="dropped")) <= before + 1
+    assert len(runtime.reported(event="dropped")) <= before + 1
 
 
 @pytest.mark.requirement("RAP-240", "RAP-241", "RAP-246")
@@ -186,7 +186,7 @@ def test_a_session_moves_to_another_server(served, our_provider, tmp_path):
     result_of(runtime, "remember", {"name": "x", "value": "1"})
     runtime.do("migrate", session="s", to={source.url: destination.url})
     runtime.wait_for(lambda line: line.get("event") in {"migrated", "migration_failed"})
-    assert runtime.told(event="migrated")[0]["servers"] == [source.url]
+    assert runtime.reported(event="migrated")[0]["servers"] == [source.url]
     assert text_of(result_of(runtime, "recall", {"name": "x"}, id="r")) == "1"
 
 

@@ -1,7 +1,7 @@
 """Our runtime as a process that can be killed: `python killable.py PROVIDER_URL STORE PORT`.
 
 It serves its callbacks on loopback at that port, 0 for any, and prints it; then it takes JSON lines on stdin:
-`start` a call, `wait` for its result, `choose` for its open question, and tells what came of each.
+`start` a call, `wait` for its result, `choose` for its open question, and prints the outcome of each.
 """
 
 import asyncio
@@ -27,16 +27,17 @@ async def carry_out(runtime, do, **members):
     match do:
         case "start":
             call = await runtime.start(members["tool"], members["arguments"], surface=await runtime.surface())
-            tell(event="started", tool=members["tool"], id=call.invocation_id)
+            await call.idle()
+            tell(event="started", tool=members["tool"], id=call.id)
         case "wait":
-            result = await runtime.wait(members["id"])
+            result = await runtime.calls.get(members["id"]).result()
             text = "".join(item.text for item in result.content)
             tell(event="result", id=members["id"], text=text, error=result.error and result.error.message)
         case "choose":
             while not (prompts := await runtime.prompts.list()):  # noqa: ASYNC110 -- they come from another process
                 await asyncio.sleep(0.01)
             chosen = await runtime.prompts.choose(prompts[0].prompt_id, members["selected"])
-            tell(event="chosen", heard=chosen.is_delivered)
+            tell(event="chosen", received=chosen.is_delivered)
         case "events":
             found = await runtime.sources.get("rap").subscriptions.events()
             tell(event="events", texts=[each.text for each in found])

@@ -4,6 +4,7 @@ import asyncio
 import json
 
 import pytest
+from starting import begin
 
 from agenttool.records import ErrorClass
 
@@ -33,7 +34,7 @@ async def test_every_call_ends_once_in_its_own_result(governed, fault):
         await echo_all(runtime, CALLS)
         provider.exactly(CALLS, event="run")
         await asyncio.to_thread(provider.wait_for, event="callback", type="tool_result", count=CALLS)
-        extra = {line["what"]: line["status"] for line in provider.told(event="fault")}
+        extra = {line["what"]: line["status"] for line in provider.reported(event="fault")}
         assert not any(status >= 500 for status in extra.values()), extra
 
 
@@ -42,7 +43,7 @@ async def test_garbage_is_refused_and_settles_nothing(governed):
     async with governed("--faults", "garbage") as (provider, runtime):
         await echo_all(runtime, 2)
         await asyncio.to_thread(provider.wait_for, event="callback", count=2)
-        answers = {line["what"]: line["status"] for line in provider.told(event="fault")}
+        answers = {line["what"]: line["status"] for line in provider.reported(event="fault")}
         assert len(answers) > 20
         assert {what: status for what, status in answers.items() if not 400 <= status < 500} == {}
         assert await runtime.prompts.list() == ()
@@ -53,7 +54,7 @@ async def test_strangers_change_nothing(governed):
     async with governed("--faults", "strangers") as (provider, runtime):
         await echo_all(runtime, 1)
         await asyncio.to_thread(provider.wait_for, event="callback")
-        assert {line["status"] for line in provider.told(event="fault")} <= {404, 410}
+        assert {line["status"] for line in provider.reported(event="fault")} <= {404, 410}
         assert await runtime.sources.get("rap").views.of() == ()
         assert await runtime.sources.get("rap").subscriptions.events() == ()
 
@@ -62,12 +63,12 @@ async def test_strangers_change_nothing(governed):
 async def test_events_outside_of_their_subscription_are_dropped(governed):
     async with governed("--faults", "stray-events") as (provider, runtime):
         arguments = {"bed": 1, "events": 3, "associative": True}
-        call = await runtime.start("watch", arguments, surface=await runtime.surface())
+        call = await begin(runtime, "watch", arguments, surface=await runtime.surface())
         await asyncio.to_thread(provider.wait_for, event="fault", what="late event")
-        assert {line["status"] for line in provider.told(event="fault")} <= {200, 404, 410}
+        assert {line["status"] for line in provider.reported(event="fault")} <= {200, 404, 410}
         events = await runtime.sources.get("rap").subscriptions.events()
         assert [json.loads(event.text)["n"] for event in events] == [1, 2, 3]
-        assert (await runtime.wait(call.invocation_id)).error is None
+        assert (await runtime.calls.get(call.invocation_id).result()).error is None
 
 
 @pytest.mark.requirement("RAP-031", "RAP-033", "RAP-409")
@@ -77,15 +78,15 @@ async def test_only_200_takes_a_call_on_and_nothing_else_is_tried_again(governed
         result = await runtime.call("list_beds", {}, surface=await runtime.surface())
         assert result.error.error_class is ErrorClass.EXECUTION_FAILED
         provider.exactly(1, event="answered", status=status)
-        assert provider.told(event="followed") == []
+        assert provider.reported(event="followed") == []
 
 
 @pytest.mark.requirement("RAP-283", "RAP-284", "RAP-302")
 async def test_a_notice_that_fails_is_neither_repeated_nor_waited_for(governed):
     async with governed("--faults", "deaf") as (provider, runtime):
-        call = await runtime.start("grow", {"ms": 60_000}, surface=await runtime.surface())
+        call = await begin(runtime, "grow", {"ms": 60_000}, surface=await runtime.surface())
         assert await runtime.cancel(call.invocation_id)
-        assert (await runtime.wait(call.invocation_id)).error.error_class is ErrorClass.CANCELED
+        assert (await runtime.calls.get(call.invocation_id).result()).error.error_class is ErrorClass.CANCELED
         await runtime.sources.get("rap").close_thread("s/0")
         await asyncio.to_thread(provider.wait_for, event="ignored", thread="s/0")
         await echo_all(runtime, 6)
@@ -95,11 +96,11 @@ async def test_a_notice_that_fails_is_neither_repeated_nor_waited_for(governed):
 @pytest.mark.requirement("RAP-416")
 async def test_a_repeated_prompt_replaces_the_one_before(governed):
     async with governed("--faults", "duplicate") as (provider, runtime):
-        call = await runtime.start("open_valve", {"minutes": 9}, surface=await runtime.surface())
+        call = await begin(runtime, "open_valve", {"minutes": 9}, surface=await runtime.surface())
         await asyncio.to_thread(provider.wait_for, event="fault", what="duplicate", status=200)
         (prompt,) = await runtime.prompts.list()
         assert (await runtime.prompts.choose(prompt.prompt_id, 0)).is_delivered
-        assert text_of(await runtime.wait(call.invocation_id)) == "picked 0: Open for 9 minutes"
+        assert text_of(await runtime.calls.get(call.invocation_id).result()) == "picked 0: Open for 9 minutes"
 
 
 @pytest.mark.requirement("RAP-034")
@@ -127,14 +128,14 @@ async def test_a_killed_provider_finishes_for_a_runtime_that_waits(governed, nod
     state = ["--state", tmp_path / "p"]
     provider = node_provider(*state)
     async with governed(provider=provider) as (_, runtime):
-        call = await runtime.start("grow", {"ms": 400}, surface=await runtime.surface())
+        call = await begin(runtime, "grow", {"ms": 400}, surface=await runtime.surface())
         provider.kill()
         await asyncio.to_thread(node_provider, *state, "--port", provider.port)
-        assert text_of(await runtime.wait(call.invocation_id)) == "grown after 400 ms"
+        assert text_of(await runtime.calls.get(call.invocation_id).result()) == "grown after 400 ms"
 
 
 @pytest.mark.requirement("RAP-400")
-def test_a_killed_runtime_hears_the_results_of_its_calls(our_runtime, node_provider):
+def test_a_killed_runtime_receives_the_results_of_its_calls(our_runtime, node_provider):
     provider = node_provider()
     runtime = our_runtime(provider)
     runtime.do("start", tool="grow", arguments={"ms": 300})
@@ -145,7 +146,7 @@ def test_a_killed_runtime_hears_the_results_of_its_calls(our_runtime, node_provi
     runtime.kill()
     again = our_runtime(provider, port=runtime.port)
     again.do("choose", selected=0)
-    assert again.wait_for(event="chosen")["heard"]
+    assert again.wait_for(event="chosen")["received"]
     again.do("wait", id=asking)
     assert again.wait_for(event="result", id=asking)["text"] == "picked 0: Open for 2 minutes"
     again.do("wait", id=slow)

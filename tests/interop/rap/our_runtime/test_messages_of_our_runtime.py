@@ -4,6 +4,7 @@ import asyncio
 import json
 
 import pytest
+from starting import begin
 
 from agenttool.adapters.rap.credentials import Bearer
 from agenttool.records import ErrorClass, InvocationStatus
@@ -19,7 +20,7 @@ async def result_of(runtime, tool, arguments=None, **options):
 
 
 async def start(runtime, tool, arguments=None, **options):
-    invocation = await runtime.start(tool, arguments or {}, surface=await runtime.surface(), **options)
+    invocation = await begin(runtime, tool, arguments or {}, surface=await runtime.surface(), **options)
     return invocation.invocation_id
 
 
@@ -67,7 +68,7 @@ async def test_an_invocation_says_where_it_comes_from_and_no_more_than_it_may(go
         await result_of(runtime, "list_beds", native_call_id="", actor_ref="gardener")
         await result_of(runtime.in_thread("s/a").in_thread("s/a/b"), "list_beds")
         await asyncio.to_thread(provider.wait_for, event="accepted", count=2)
-        root, child = provider.told(event="accepted")
+        root, child = provider.reported(event="accepted")
         assert (root["operation"], root["thread"], root.get("ancestors")) == ("list_beds", "s", None)
         assert (root["call_id"], root.get("user_id")) == ("", None)
         assert (child["thread"], child["ancestors"]) == ("s/a/b", ["s", "s/a"])
@@ -141,7 +142,7 @@ async def test_what_may_not_be_called_never_reaches_the_provider(governed, tool,
 async def test_events_come_inline_or_in_threads_of_their_own(governed, associative):
     async with governed() as (provider, runtime):
         call = await start(runtime, "watch", {"bed": 1, "events": 3, "associative": associative})
-        assert call in text_of(await runtime.wait(call))
+        assert call in text_of(await runtime.calls.get(call).result())
         numbers, threads, finals = zip(*await event_numbers(runtime, call, 3), strict=True)
         assert (numbers, finals) == ((1, 2, 3), (False, False, True))
         assert len(set(threads)) == (1 if associative else 3)
@@ -154,7 +155,7 @@ async def test_events_come_inline_or_in_threads_of_their_own(governed, associati
 async def test_a_subscription_is_cancelled_by_its_own_thread_only(governed):
     async with governed() as (provider, runtime):
         call = await start(runtime, "watch", {"bed": 1, "events": 0, "final": False})
-        await runtime.wait(call)
+        await runtime.calls.get(call).result()
         child = runtime.in_thread("s/child")
         assert (await result_of(child, "cancel_subscription", {"tool_call_id": call})).error is not None
         assert (await result_of(runtime, "cancel_subscription", {"tool_call_id": call})).error is None
@@ -225,7 +226,7 @@ async def test_a_cancelled_call_ends_at_once_and_its_late_result_is_taken_and_dr
     async with governed() as (provider, runtime):
         call = await start(runtime, "grow", {"ms": 60_000})
         assert await runtime.cancel(call)
-        result = await runtime.wait(call)
+        result = await runtime.calls.get(call).result()
         assert result.error.error_class is ErrorClass.CANCELED
         assert (await asyncio.to_thread(provider.wait_for, event="cancel"))["id"] == call
         assert (await asyncio.to_thread(provider.wait_for, event="callback"))["status"] == 200

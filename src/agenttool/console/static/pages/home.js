@@ -33,7 +33,7 @@ function Overview() {
     <${Waiting} />
     <${Failure} error=${stats.error} />
     ${stats.data ? html`<${Plots} stats=${stats.data} />` : html`<${Loading} rows=${2} />`}
-    <div class="columns"><${Running} /><${Failed} /></div>`;
+    <div class="columns"><${Running} />${stats.data && html`<${Failed} failed=${stats.data.failures} />`}</div>`;
 }
 
 function Now({ now }) {
@@ -87,17 +87,16 @@ function Running() {
         calls=${data.items} isShort />` : html`<p class="muted">No call is open at the moment.</p>`)}</section>`;
 }
 
-function Failed() {
-  const { data, error } = useResource("/v1/calls?limit=60&since=24h", { when: concernsCalls, quiet: 1000 });
-  const failed = (data?.items ?? []).filter((call) => call.error_class && !call.is_open).slice(0, 6);
+function Failed({ failed }) {
+  const { data, error } = useResource(failed.length > 0 ? null : "/v1/calls?limit=60&since=24h", { when: concernsCalls, quiet: 1000 });
   const latest = (data?.items ?? []).filter((call) => !call.is_open).slice(0, 6);
   return html`<section class="card" aria-labelledby="failed-heading">
       <h2 id="failed-heading">${failed.length > 0 ? "Latest failures" : "Latest calls"}</h2>
     <${Failure} error=${error} />
-    ${data && (failed.length > 0 ? html`<${CallRows} calls=${failed} isShort />`
-      : latest.length > 0 ? html`<p class="muted">No call failed in the last day.</p><${CallRows} calls=${latest} isShort />`
-      : data.items.length > 0 ? html`<p class="muted">No call has ended in the last day.</p>`
-      : html`<${Empty} title="No calls in the last day">Connect an agent below, or try a tool on the page <${Link} to="/tools">Tools<//>.<//>`)}</section>`;
+    ${failed.length > 0 ? html`<${CallRows} calls=${failed} isShort />`
+      : latest.length > 0 ? html`<p class="muted">No call failed in this time span.</p><${CallRows} calls=${latest} isShort />`
+      : data?.items.length > 0 ? html`<p class="muted">No call has ended in the last day.</p>`
+      : data && html`<${Empty} title="No calls in the last day">Connect an agent below, or try a tool on the page <${Link} to="/tools">Tools<//>.<//>`}</section>`;
 }
 
 function Connect() {

@@ -1,0 +1,1 @@
+"""What an agent uses: surfaces, sources, built-in tools, batches and nested calls."""

@@ -1,0 +1,1 @@
+"""The phases of a call, from its plan to its result."""

@@ -1,0 +1,599 @@
+"""Approvals: ask an approver about a call, wait for the answer, record it as a second decision, and remember rules.
+
+The answer covers only the input that the approver was shown. In memory it is given by `answer`; on a durable store any
+process may give it (`stored_approvals.py`), and recovery delivers it to the process of the call.
+"""
+
+import asyncio
+import logging
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import cast
+
+from agenttool.call.call import Call, Core
+from agenttool.call.checkpoint import CheckpointKind, flush, save_checkpoint
+from agenttool.call.evidence import AnswerGiven, Decided
+from agenttool.call.judge import (
+    Replacement,
+    check_replacement,
+    denial,
+    judge,
+    refuse_if_denied,
+    replace_input,
+    request_votes,
+)
+from agenttool.call.running import resolve, run_stoppable
+from agenttool.call.tool import Tool
+from agenttool.codec import json_bytes, parse_object
+from agenttool.codec.moments import timestamp
+from agenttool.config import Setting
+from agenttool.errors import ConfigError, RecordError, StoreError, ToolFailure
+from agenttool.journal import steps
+from agenttool.journal.projection import records_of
+from agenttool.policy.approvals import (
+    Allow,
+    Answer,
+    Answered,
+    Approver,
+    ByRules,
+    Deny,
+    Edit,
+    Question,
+    RefusalReason,
+    Refused,
+    Remember,
+    RememberScope,
+    answer_record,
+    edit_stands,
+    expiry_record,
+    rejection,
+    rules_record,
+)
+from agenttool.policy.rule_settings import read_rule
+from agenttool.policy.rules import Rule
+from agenttool.policy.suggest import ADD_RULE, suggest
+from agenttool.policy.verdict import SuggestedUpdates, Verdict, with_note
+from agenttool.ports.evidence import input_digest
+from agenttool.ports.facts import Fact
+from agenttool.ports.stores import DocumentStore
+from agenttool.records import (
+    UNSET,
+    ApprovalId,
+    Behavior,
+    DecisionId,
+    Digest,
+    ErrorClass,
+    InputStage,
+    InvocationId,
+    JsonObject,
+    MutationSource,
+    PermissionDecision,
+    Phase,
+    RuleSource,
+    SuggestedUpdate,
+    ToolError,
+)
+from agenttool.records import replace as replace_record
+from agenttool.results.failure import guided
+from agenttool.results.redaction import reject_moved_markers, restore_redacted
+from agenttool.scheduler.drive import Drive
+
+REMEMBERED_RULE = "remembered_rule"
+"""The kind of the documents; the key is the approval, the body the call."""
+
+MAX_RULES = 10_000
+
+log = logging.getLogger("agenttool.approvals")
+rule_log = logging.getLogger("agenttool.rules")
+
+
+def remember(core: Core, rule: Rule) -> None:
+    """Add a rule, also to all ancestors: a rule takes effect only if the parent's policy agrees."""
+    policy = core.policy
+    if core.parent is not None:
+        remember(core.parent, rule)
+        policy = replace(policy, parent=core.parent.policy)
+    core.policy = policy.with_book(policy.book.with_rule(rule))
+    core.host.policy_changed()
+
+
+def forget(core: Core, rule: Rule) -> None:
+    """Remove a rule. Sub-agents lose it too: they never get more permissions than their parent."""
+    core.policy = core.policy.with_book(core.policy.book.without(rule.ref))
+    core.host.policy_changed()
+
+
+class RememberedRules:
+    """The rules that approvers asked to remember, for every process on a store.
+
+    A document names the call of each such answer. The rule itself is read from the journal, which is hash-chained, so a
+    document that a person adds by hand allows nothing. Deleting the document revokes the rule.
+    """
+
+    def __init__(self, core: Core, documents: DocumentStore) -> None:
+        """Take the core that the rules apply to, and the store."""
+        self._core = core
+        self._documents = documents
+        self._known: dict[str, Rule | None] = {}
+        self._syncing = asyncio.Lock()
+
+    async def add(self, question: Question, rule: Rule) -> None:
+        """Store the rule of an answer, whose decision is in the journal; if that fails, only this process has it."""
+        self._known[question.approval_id] = rule
+        try:
+            await self._documents.put(REMEMBERED_RULE, question.approval_id, question.invocation_id.encode())
+        except StoreError as error:
+            rule_log.warning("the rule %r is remembered only until this process ends: %s", rule.ref, error)
+
+    async def sync(self) -> bool:
+        """Apply what other processes remembered or forgot; return whether a rule was added."""
+        async with self._syncing:  # otherwise two calls load the same rule, and log twice that it has ended
+            return await self._sync()
+
+    async def _sync(self) -> bool:
+        try:
+            stored = await self._documents.keys(REMEMBERED_RULE, limit=MAX_RULES)
+        except StoreError:
+            return False  # a call without its rule is asked about
+        if stored == [*self._known]:
+            return False
+        for key in self._known.keys() - set(stored):
+            rule = self._known.pop(key)
+            if rule is not None:
+                forget(self._core, rule)
+        added = False
+        for key in stored:
+            if key not in self._known:
+                rule = self._known[key] = await self._load(key)
+                if rule is not None:
+                    remember(self._core, rule)
+                    added = True
+        return added
+
+    async def forget(self, approval_id: str) -> bool:
+        """Revoke a rule for all processes; return whether there was one."""
+        body = await self._documents.get(REMEMBERED_RULE, approval_id)
+        if body is not None:
+            await self._documents.withdraw(REMEMBERED_RULE, approval_id, before=body, after=None)
+            await self.sync()
+        return body is not None
+
+    async def _load(self, approval_id: str) -> Rule | None:
+        """Return the rule of an answer in the journal; none if the journal has no such answer."""
+        body = await self._documents.get(REMEMBERED_RULE, approval_id)
+        facts = () if body is None else self._core.journal.log.facts_of(InvocationId(body.decode(errors="replace")))
+        rule = remembered_rule(facts, approval_id)
+        if rule is not None:
+            return rule
+        if facts:
+            rule_log.warning(
+                "the remembered rule %r is ignored: the journal has no such answer; verify the journal", approval_id
+            )
+        else:
+            rule_log.warning(
+                "the remembered rule %r has ended: retention deleted its call from the journal; let an approver"
+                " remember the next answer, or write the rule to the settings",
+                approval_id,
+            )
+            await self._documents.put(REMEMBERED_RULE, approval_id, None)
+        return None
+
+
+def remembered_rule(facts: Sequence[Fact], approval_id: str) -> Rule | None:
+    """Return the rule that an answer added, from the facts of its call; none if there is no such answer."""
+    for record in records_of(facts):
+        if isinstance(record, PermissionDecision) and _is_answer(record, approval_id):
+            for update in record.suggested_updates or ():
+                if update.type == ADD_RULE and isinstance(update.rule, dict):
+                    return read_rule(Setting(members=update.rule, source=RuleSource.SESSION))
+    return None
+
+
+def _is_answer(decision: PermissionDecision, approval_id: str) -> bool:
+    details = None if decision.reason is None else decision.reason.details
+    is_allowed = decision.behavior is Behavior.ALLOW and decision.answers is not None
+    return is_allowed and (details or {}).get("approval_id") == approval_id
+
+
+def answer(
+    core: Core, approval_id: ApprovalId, given: Answer, *, by: Approver, shown_digest: Digest | None = None
+) -> Answered | Refused:
+    """Record an approver's answer to an open question and resume its call; the first answer stands."""
+    question = core.questions.book.get(approval_id) if isinstance(cast("object", approval_id), str) else None
+    asking = None if question is None else core.registry.calls.get(question.invocation_id)
+    if question is not None:
+        fault = fault_of_edit(asking, question, given, None if asking is None else asking.final_input)
+        if fault is not None:
+            return Refused(approval_id=approval_id, reason=RefusalReason.BAD_INPUT, message=fault)
+        if _is_closed(core, question):
+            core.questions.book.withdraw(approval_id, timestamp(core.now_ns()))
+    outcome = core.questions.book.answer(
+        approval_id, given, by=by, now=timestamp(core.now_ns()), shown_digest=shown_digest
+    )
+    if isinstance(outcome, Answered):
+        if asking is not None:
+            asking.ensure_recovery().may_finish = True
+        waiting = core.questions.waiting.get(approval_id)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(outcome)
+    return outcome
+
+
+def _is_closed(core: Core, question: Question) -> bool:
+    """Return whether the call no longer waits, although its question is still open."""
+    waiting, asking = (
+        core.questions.waiting.get(question.approval_id),
+        core.registry.calls.get(question.invocation_id),
+    )
+    return (waiting is not None and waiting.done()) or (asking is not None and asking.stop.reason is not None)
+
+
+def answer_in(word: str, updated_input: JsonObject | None, message: str | None) -> Answer:
+    """Return the answer for the word "allow" or "deny".
+
+    Raises:
+        ConfigError: it is another word.
+    """
+    if word == "deny":
+        return Deny(message=message)
+    if word != "allow":
+        raise ConfigError(f"an answer is 'allow' or 'deny', got {word!r}; use one of them")
+    return Allow(feedback=message) if updated_input is None else Edit(input=updated_input, feedback=message)
+
+
+def fault_of_edit(call: Call | None, question: Question, given: Answer, asked: JsonObject | None) -> str | None:
+    """Return why an edited input cannot run: it moves a redacted value, is invalid, or is denied by rules.
+
+    Without the call and its tool, only the first is checked; the process of the call checks the rest.
+
+    Args:
+        call: the call, with its tool if that is known here; none if it is not.
+        question: the question that the edit answers.
+        given: the answer; one that is no edit has no fault.
+        asked: the input that was asked about.
+    """
+    if not isinstance(given, Edit):
+        return None
+    tool = None if call is None else call.tool
+    try:
+        if call is None or tool is None or call.mask is not None:
+            reject_moved_markers(given.input, question.shown)
+        if call is None or tool is None or asked is None or not isinstance(given.input, dict):
+            return None
+        restored = given.input if call.mask is None else restore_redacted(given.input, asked, question.shown)
+        error = _why_refused(call, tool, asked, cast("JsonObject", restored))
+    except RecordError as fault:
+        return str(fault)
+    message = None if error is None else error.message or str(error.error_class)
+    return message if message is None or call.scrubber is None else call.scrubber.text(message)
+
+
+def _why_refused(call: Call, tool: Tool, asked: JsonObject, edited: JsonObject) -> ToolError | None:
+    """Return the error of an edited input that is invalid or that rules deny; none if it may run."""
+    try:
+        verdict = judge(call, tool, check_replacement(call, tool, asked, edited, MutationSource.PERMISSION_PROMPT))
+    except ToolFailure as failure:
+        return failure.error
+    return None if edit_stands(verdict) else denial(call, tool, verdict)
+
+
+async def ask(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -> JsonObject:
+    """Wait for an answer and return the input that it allows.
+
+    Raises:
+        ToolFailure: approval_rejected, permission_denied (no answer in time), canceled, or an edited input is invalid.
+    """
+    note = None if call.background is None else call.background.note_for_approver
+    core, question = call.core, _open(call, tool, proposed, verdict if note is None else with_note(verdict, note))
+    call.final_input = proposed
+    if core.questions.notify is not None:
+        core.questions.notify(question)
+    save_checkpoint(call, CheckpointKind.ASKED, proposed, question)
+    answered = await wait_for_answer(call, question)
+    return await conclude(call, tool, proposed, question, answered)
+
+
+async def conclude(
+    call: Call, tool: Tool, proposed: JsonObject, question: Question, answered: Answered | None
+) -> JsonObject:
+    """Record the answer to a question, or its expiry, and return the input that may run.
+
+    Raises:
+        ToolFailure: approval_rejected, permission_denied (no answer in time), or an edited input is invalid.
+    """
+    call.counts.decisions += 1
+    decision_id = DecisionId(f"dec_{call.unique}-{call.counts.decisions}")
+    if answered is None:
+        now = timestamp(call.core.now_ns())
+        return _refused(call, expiry_record(question, decision_id=decision_id, decided_at=now))
+    call.ensure_recovery().may_finish = True
+    if isinstance(answered.answer, ByRules):
+        return await _decide_by_rules(call, tool, proposed, question, decision_id)
+    return await _conclude_answer(call, tool, proposed, answered, decision_id)
+
+
+async def _conclude_answer(
+    call: Call, tool: Tool, proposed: JsonObject, answered: Answered, decision_id: DecisionId
+) -> JsonObject:
+    core, question = call.core, answered.question
+    call.votes = replace_record(call.votes, allowed_until=question.expires_at)
+    decision = answer_record(answered, decision_id=decision_id)
+    if isinstance(answered.answer, Edit):
+        fault = fault_of_edit(call, question, answered.answer, proposed)
+        if fault is not None and core.questions.approve is None:
+            return await _ask_again(call, tool, proposed, question, decision, fault)
+        edited = await _edited(call, tool, proposed, answered, decision)
+        _refuse_if_changed(call, tool, edited)
+        return edited
+    decision = _without_secrets(call, decision)
+    if decision.behavior is Behavior.DENY:
+        return _refused(call, decision)
+    if answered.rule is not None:
+        remember(core, answered.rule)
+    call.note(steps.ANSWERED, AnswerGiven(decision))
+    save_checkpoint(call, CheckpointKind.APPROVED, proposed, question)
+    given = answered.answer
+    is_for_store = isinstance(given, Remember) and given.scope is RememberScope.STORE
+    if answered.rule is not None and is_for_store:
+        await flush(call)  # the journal has the rule before other processes look for it
+        await core.host.remembered.add(question, answered.rule)
+    _refuse_if_changed(call, tool, proposed)
+    return proposed
+
+
+async def _decide_by_rules(
+    call: Call, tool: Tool, proposed: JsonObject, question: Question, decision_id: DecisionId
+) -> JsonObject:
+    """Record the decision of rules that were added after the question; ask again if no rule decides any more.
+
+    Raises:
+        ToolFailure: permission_denied, policy_blocked; or as `ask`.
+    """
+    verdict = judge(call, tool, proposed)
+    decision = rules_record(question, verdict, decision_id, timestamp(call.core.now_ns()))
+    if verdict.behavior is Behavior.DENY:
+        call.note(steps.ANSWERED_NO, AnswerGiven(decision))
+        raise ToolFailure(denial(call, tool, verdict))
+    call.note(steps.ANSWERED, AnswerGiven(decision))
+    if verdict.behavior is Behavior.ASK:
+        return await ask(call, tool, proposed, verdict)
+    call.votes = replace_record(call.votes, allowed_until=verdict.expires_at)
+    save_checkpoint(call, CheckpointKind.APPROVED, proposed, question)
+    _refuse_if_changed(call, tool, proposed)
+    return proposed
+
+
+def questions_for_rules(core: Core) -> list[ApprovalId]:
+    """Return the questions of this process that rules decide now."""
+    found: list[ApprovalId] = []
+    for approval_id in core.questions.waiting:
+        question = core.questions.book.get(approval_id)
+        call = None if question is None else core.registry.calls.get(question.invocation_id)
+        if call is not None and call.tool is not None and call.stop.reason is None:
+            verdict = judge(call, call.tool, call.final_input)
+            if verdict.behavior is not Behavior.ASK:
+                found.append(approval_id)
+    return found
+
+
+async def _ask_again(
+    call: Call, tool: Tool, proposed: JsonObject, question: Question, decision: PermissionDecision, fault: str
+) -> JsonObject:
+    """Ask again after an edit that cannot run; the process that accepted it did not have the tool."""
+    log.warning("the edited input of %s of %r is refused: %s", question.approval_id, question.tool_name, fault)
+    call.note(steps.ANSWERED, AnswerGiven(replace_record(_without_secrets(call, decision), input_digest=None)))
+    return await ask(call, tool, proposed, question.verdict)
+
+
+def _open(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -> Question:
+    core, now = call.core, call.core.now_ns()
+    call.counts.decisions += 1
+    shown = parse_object(json_bytes(proposed))
+    shown = shown if call.mask is None else call.mask.redact(shown)
+    question = Question(
+        approval_id=ApprovalId(f"apr_{call.unique}-{call.counts.decisions}"),
+        invocation_id=call.invocation_id,
+        decision_id=DecisionId(f"dec_{call.unique}-{call.counts.decisions}"),
+        tool_id=tool.tool_id,
+        tool_name=tool.name,
+        shown=shown,
+        input_digest=input_digest(proposed, call.mask, call.digest_key),
+        declaration_digest=tool.subject.declaration_digest,
+        verdict=verdict,
+        suggestions=_suggested(call, tool, proposed, verdict),
+        asked_at=timestamp(now),
+        expires_at=timestamp(now + round(core.questions.ttl_s * 1e9)),
+    )
+    core.questions.book.open(question)
+    evidence = Decided(
+        verdict,
+        json_bytes(proposed),
+        question.decision_id,
+        call.mask,
+        question.suggestions,
+        question.approval_id,
+        call.digest_key,
+    )
+    call.note(steps.ASKED, evidence)
+    return question
+
+
+async def wait_for_answer(call: Call, question: Question) -> Answered | None:
+    """Store a question, and return its first answer, of the program's approver or of any other; none if it expires.
+
+    The call waits in its caller's task; a cancellation withdraws the question. The runtime may be closed as soon as the
+    question is stored. So the drive exists before that, and the call can be parked.
+
+    Raises:
+        ToolFailure: canceled, dependency_unavailable.
+    """
+    core = call.core
+    future: asyncio.Future[object] = core.timing.loop.create_future()
+    core.questions.waiting[question.approval_id] = future
+    expiry = core.timing.deadlines.arm(core.timing.loop.time() + core.questions.ttl_s, partial(resolve, future))
+    # A question that is the work of the tool itself counts as time of the caller; an approval does not.
+    is_work = call.tool is not None and bool(call.tool.subject.interface.requires_user_interaction)
+    try:
+        with call.holding_nothing(), paused_timeouts(None if is_work else call.parent):
+            answered = await run_stoppable(call, _first_answer(call, question, future))
+    except ToolFailure:
+        # An answer that was accepted is recorded, although the call does not run.
+        answered = None if call.is_parked else await _withdraw(call, question, future)
+        if answered is None:
+            raise
+    finally:
+        core.timing.deadlines.cancel(expiry)
+        del core.questions.waiting[question.approval_id]
+        core.questions.book.withdraw(question.approval_id, timestamp(core.now_ns()))
+    return cast("Answered | None", answered) or await core.host.stored_answer(question)
+
+
+async def _first_answer(call: Call, question: Question, future: "asyncio.Future[object]") -> object:
+    core, approve = call.core, call.core.questions.approve
+    await flush(call)
+    if approve is not None:
+        core.questions.for_program.add(question.approval_id)
+        drive = Drive(core.timing.grace_period)
+        future.add_done_callback(lambda _: drive.stop())  # another approver was faster
+        try:
+            await drive.run(core.host.ask_approver(approve, question))
+        finally:
+            core.questions.for_program.discard(question.approval_id)
+        if drive.caller_canceled is not None:
+            raise drive.caller_canceled
+    if future.done():
+        return future.result()
+    call.become_idle()  # people are asked, or the answer of the program could not be stored
+    try:
+        return await future
+    finally:
+        call.resume()
+
+
+async def _withdraw(call: Call, question: Question, future: "asyncio.Future[object]") -> object:
+    if future.done() and not future.cancelled():
+        return future.result()
+    return await call.core.host.withdraw_question(question)
+
+
+def _suggested(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -> SuggestedUpdates:
+    """Return rules that would answer the question, without those that contain a secret of the call.
+
+    Paths and commands are read at once, because their links may lead elsewhere later.
+    """
+    policy, scrubber = call.core.policy, call.scrubber
+    targets = policy.targets(tool.subject, proposed, call.request.actor_ref)
+
+    def compute() -> tuple[SuggestedUpdate, ...]:
+        found = suggest(policy, verdict, targets)
+        return found if scrubber is None else tuple(each for each in found if scrubber.part(each) is each)
+
+    found = SuggestedUpdates(compute)
+    if targets.paths or targets.lines:
+        _ = found.value
+    return found
+
+
+def _without_secrets(call: Call, decision: PermissionDecision) -> PermissionDecision:
+    """Return a decision without the secrets of the call."""
+    if call.mask is not None and decision.updated_input is not UNSET:
+        decision = replace_record(decision, updated_input=call.mask.redact(decision.updated_input))
+    scrub = call.scrubber
+    if scrub is None:
+        return decision
+    feedback = decision.accept_feedback
+    return replace_record(
+        decision,
+        accept_feedback=feedback and scrub.text(feedback),
+        content_blocks=decision.content_blocks and tuple(map(scrub.part, decision.content_blocks)),
+        suggested_updates=decision.suggested_updates and tuple(map(scrub.part, decision.suggested_updates)),
+    )
+
+
+def record_unused_answer(call: Call, answered: Answered) -> None:
+    """Record an answer to a canceled call; without its tool, omit an edited input, which may be sensitive."""
+    call.counts.decisions += 1
+    decision = answer_record(answered, decision_id=DecisionId(f"dec_{call.unique}-{call.counts.decisions}"))
+    if isinstance(answered.answer, Edit):
+        updated = UNSET if call.tool is None else decision.updated_input
+        decision = replace_record(decision, updated_input=updated, input_digest=None)
+    step = steps.ANSWERED_NO if decision.behavior is Behavior.DENY else steps.ANSWERED
+    call.note(step, AnswerGiven(_without_secrets(call, decision)))
+
+
+def _refused(call: Call, decision: PermissionDecision) -> JsonObject:
+    call.note(steps.ANSWERED_NO, AnswerGiven(decision))
+    raise ToolFailure(rejection(decision))
+
+
+async def _edited(
+    call: Call, tool: Tool, proposed: JsonObject, answered: Answered, decision: PermissionDecision
+) -> JsonObject:
+    """Validate an edited input, and return it. The answer is recorded either way.
+
+    Raises:
+        ToolFailure: it is invalid.
+    """
+    updated = cast("JsonObject", cast("Edit", answered.answer).input)
+    if call.mask is not None:
+        updated = cast("JsonObject", restore_redacted(updated, proposed, answered.question.shown))
+        call.learn_secrets(tool.redactor, updated)
+    recordable = _without_secrets(call, decision)
+    by = Replacement(
+        source=MutationSource.PERMISSION_PROMPT,
+        source_ref=decision.decision_id,
+        from_stage=InputStage.PERMISSION_INPUT,
+    )
+    try:
+        edited = replace_input(call, tool, proposed, updated, by)
+    except ToolFailure:
+        call.note(
+            steps.ANSWERED, AnswerGiven(replace_record(recordable, input_digest=None))
+        )  # the approval covers no input
+        raise
+    call.note(
+        steps.ANSWERED,
+        AnswerGiven(replace_record(recordable, input_digest=input_digest(edited, call.mask, call.digest_key))),
+    )
+    save_checkpoint(call, CheckpointKind.APPROVED, edited, answered.question)
+    if call.core.advisers:
+        await request_votes(call, tool, edited)
+    return edited
+
+
+def _refuse_if_changed(call: Call, tool: Tool, allowed: JsonObject) -> None:
+    """Refuse an approved call whose tool was replaced or retired since it was asked about, or that rules deny now.
+
+    Raises:
+        ToolFailure: permission_denied, policy_blocked.
+    """
+    current = call.core.host.tool_of(tool.tool_id)
+    if current is None or current.subject.declaration_digest != tool.subject.declaration_digest:
+        raise ToolFailure(declaration_changed(tool))
+    refuse_if_denied(call, tool, allowed)
+
+
+def declaration_changed(tool: Tool) -> ToolError:
+    """Return the error of an approved call whose tool is not the one that was asked about."""
+    message = f"{tool.name!r} has changed since it was asked about, so the answer does not cover it; call it again"
+    return guided(
+        ErrorClass.PERMISSION_DENIED, phase=Phase.PERMISSION, message=message, code="declaration_changed", effects=False
+    )
+
+
+@contextmanager
+def paused_timeouts(call: Call | None) -> Generator[None]:
+    """Pause the timeouts of a call and its ancestors; pauses are counted."""
+    paused: list[Call] = []
+    while call is not None:
+        paused.append(call)
+        call = call.parent
+    for each in paused:
+        each.ensure_timer().pause()
+    try:
+        yield
+    finally:
+        for each in paused:
+            each.ensure_timer().resume()

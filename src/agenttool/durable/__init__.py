@@ -1,0 +1,1 @@
+"""Calls that outlive a process: leases, recovery, resumed calls, answers and results that arrive later."""

@@ -1,0 +1,1 @@
+"""HTTP for every adapter and server: one guarded client, and the limits on requests that are served."""

@@ -1,1 +1,0 @@
-"""The path of one call: start at `run`."""
