@@ -58,7 +58,11 @@ class CallHandle:
 
     @property
     def status(self) -> InvocationStatus:
-        """Its status now."""
+        """Its status now.
+
+        Raises:
+            ConfigError: the journal has no such call: it was deleted, or its process lost its lease before it was stored.
+        """
         call = self._call
         return self._recorded.status if call is None or call.is_parked else call.status or InvocationStatus.PLANNED
 

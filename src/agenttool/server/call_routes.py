@@ -115,8 +115,8 @@ async def make_call(request: ApiRequest[CallQuery, CallBody]) -> Reply[CallReply
         if limit != RECORD_S:
             time_limit.end_after(max(limit, MIN_WAIT_S))
         await started.idle()
-        if wait is not None and not started.status.is_terminal:
-            with suppress(ConfigError):  # the journal has lost it, together with the lease of this process
+        with suppress(ConfigError):  # the journal has lost it, together with the lease of this process
+            if wait is not None and not started.status.is_terminal:
                 await started.result()
     if started is None:
         raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, _NOT_RECORDED, headers={"retry-after": "1"})
