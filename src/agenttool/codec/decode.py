@@ -61,12 +61,7 @@ _DECODE = {kind: msgspec.json.Decoder(kind).decode for kinds in CORE_OBJECTS.val
 read_object = cast("Callable[[bytes | str], JsonObject]", msgspec.json.Decoder(dict[str, object]).decode)
 """Decodes any JSON object fast; if it raises, use `parse_object` for a readable error."""
 
-_M = TypeVar("_M")
 _read_raw = msgspec.json.Decoder(RawJson).decode
-_read_items = msgspec.json.Decoder(list[RawJson]).decode
-_Scalar = str | int | float | bool | None
-_Members = dict[str, RawJson] | list[RawJson] | _Scalar
-_read_levels = msgspec.json.Decoder(dict[str, dict[str, _Members] | list[RawJson] | _Scalar]).decode
 
 _ESCAPED_COLON = b"\\u003"
 _encode = msgspec.json.Encoder().encode
@@ -137,32 +132,7 @@ def parse_object(data: bytes | str, *, what: str = "a record") -> JsonObject:
     raise RecordError(f"{what} must be a JSON object, got {got}; wrap the value in an object")
 
 
-def parse_levels(data: bytes) -> JsonObject:
-    """Decode three levels of JSON objects: the values in the third, and items of lists, stay `RawJson`.
-
-    Raises:
-        RecordError: it is not an object. A text that is not UTF-8 is found when it is decoded.
-    """
-    return cast("JsonObject", _parts(_read_levels, data))
-
-
-def parse_items(data: bytes | RawJson) -> list[RawJson]:
-    """Decode only the outermost JSON array: its items stay JSON texts, which `parse_value` decodes.
-
-    Raises:
-        RecordError: it is not an array.
-    """
-    return _parts(_read_items, data)
-
-
-def _parts(decode: Callable[[bytes | RawJson], _M], data: bytes | RawJson) -> _M:
-    try:
-        return decode(data)
-    except UNREADABLE as error:
-        raise RecordError(f"a value must be a JSON object or array: {error}; complete or repair it") from None
-
-
-def parse_value(data: bytes | str | RawJson, *, what: str = "a value") -> Json:
+def parse_value(data: bytes | str, *, what: str = "a value") -> Json:
     """Decode any JSON value; see `parse_object`.
 
     Raises:
@@ -180,7 +150,7 @@ def check_syntax(data: bytes, *, what: str) -> None:
     _decoded(_read_raw, data, what)
 
 
-def _decoded(decode: Callable[[bytes | str | RawJson], object], data: bytes | str | RawJson, what: str) -> object:
+def _decoded(decode: Callable[[bytes | str], object], data: bytes | str, what: str) -> object:
     try:
         return decode(data)
     except RecursionError:
@@ -188,8 +158,7 @@ def _decoded(decode: Callable[[bytes | str | RawJson], object], data: bytes | st
     except UnicodeError:  # bytes that are not UTF-8, or text with surrogates
         raise RecordError(f"{what} must be UTF-8, and some of the bytes are not; re-encode them") from None
     except msgspec.DecodeError as error:
-        text = bytes(data) if isinstance(data, RawJson) else data
-        raise RecordError(f"{what} must be JSON: {_syntax_fault(str(error), text)}; complete or repair it") from None
+        raise RecordError(f"{what} must be JSON: {_syntax_fault(str(error), data)}; complete or repair it") from None
 
 
 def _syntax_fault(fault: str, data: bytes | str) -> str:

@@ -10,9 +10,9 @@ from agenttool.errors import RecordError
 MAX_RETRY_AFTER_S = 3600.0
 """The longest `Retry-After` that is honored."""
 
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e\t]*")
-_RESERVED_HEADERS = frozenset(
+RESERVED_HEADERS = frozenset(
     {
         "connection",
         "content-length",
@@ -37,9 +37,9 @@ def check_headers(headers: Mapping[str, str]) -> None:
     """
     seen: set[str] = set()
     for name, value in headers.items():
-        if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+        if not HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
             raise RecordError(f"the header {name!r} cannot be sent; use printable characters only")
-        if name.lower() in _RESERVED_HEADERS:
+        if name.lower() in RESERVED_HEADERS:
             raise RecordError(f"the header {name!r} is set by the client and cannot be given; leave it out")
         if name.lower() in seen:
             raise RecordError(f"the header {name!r} is given twice; leave one out")

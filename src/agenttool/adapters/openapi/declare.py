@@ -402,7 +402,7 @@ def declare(
             tool_kind=ToolKind.OPENAPI_OPERATION,
             input_contract=InputContract(model_input_schema=schema, runtime_input_schema=schema),
             output_contract=OutputContract(
-                result_shape={name: each.schemas for name, each in operation.responses.items()}
+                result_shape={status: _schemas_of(each) for status, each in operation.responses.items()}
             ),
             external_mappings=(tool.mapping(operation.schemes),),
             annotations=_annotations(operation),
@@ -428,6 +428,14 @@ def declare(
         is_trusted=service.trust,
         later=later,
     )
+
+
+def _schemas_of(response: JsonObject) -> JsonObject:
+    """Return the schemas of a response by media type; references stay."""
+    if "content" not in response and "$ref" in response:
+        return {"$ref": response["$ref"]}
+    content = object_of(response.get("content"))
+    return {kind: each.get("schema", {}) for kind, each in content.items() if isinstance(each, dict)}
 
 
 def _description_of(operation: ApiOperation) -> str:

@@ -2,13 +2,12 @@
 
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import suppress
 from typing import cast
 from urllib.parse import unquote, urljoin, urlsplit
 
 import yaml
 
-from agenttool.codec import RawJson, parse_levels, parse_value
+from agenttool.codec import parse_value
 from agenttool.errors import AgentToolError, RecordError
 from agenttool.records import Json, JsonObject
 
@@ -18,11 +17,6 @@ MAX_NODES = 20_000_000
 MAX_DEPTH = 300
 MAX_EXTERNAL = 200
 """How many other documents one document may refer to."""
-
-LEVELS = 3
-"""How many levels of a document are decoded at first."""
-
-_LAZY = ("components", "definitions", "paths", "webhooks")
 
 _MAX_CHAIN = 50
 _MAX_DIGITS = 4000
@@ -66,6 +60,11 @@ def list_of(value: Json) -> list[Json]:
     return value if isinstance(value, list) else []
 
 
+def string_of(value: Json) -> str:
+    """Return a value that is a text, and an empty text for any other value."""
+    return value if isinstance(value, str) else ""
+
+
 def place_of(value: Json, pointer: str) -> str:
     """Return the pointer of a value; of a reference within the document, that of its target."""
     reference = value.get("$ref") if isinstance(value, dict) else None
@@ -93,8 +92,8 @@ def absolute_url(base: str, reference: str) -> str:
     return found
 
 
-def parse(data: bytes, *, is_lazy: bool = False) -> JsonObject:
-    """Return the object in a JSON or YAML document; with `is_lazy`, parts of JSON stay `RawJson` until they are needed.
+def parse(data: bytes) -> JsonObject:
+    """Return the object in a JSON or YAML document.
 
     Raises:
         DocumentError: it is neither, or exceeds a bound.
@@ -105,9 +104,6 @@ def parse(data: bytes, *, is_lazy: bool = False) -> JsonObject:
         raise DocumentError("the document is empty; name another one")
     if start == b"<":
         raise DocumentError("it is HTML or XML; name the JSON or YAML document itself, which such a page often links")
-    if is_lazy and start == b"{":
-        with suppress(RecordError):
-            return _parse_lazily(body)
     found: Json = None
     json_fault = ""
     if start in b"{[":
@@ -116,59 +112,14 @@ def parse(data: bytes, *, is_lazy: bool = False) -> JsonObject:
         except RecordError as error:
             json_fault = str(error)
     if found is None:
-        found = _parse_yaml(body, json_fault)
+        try:
+            found = _YamlReader(body.decode(errors="replace")).read()
+        except (yaml.YAMLError, RecursionError) as error:
+            line = " ".join(str(error).split())[:200] or "it is nested too deeply"
+            raise DocumentError(json_fault or f"it is not YAML: {line}; correct it") from error
     if not isinstance(found, dict):
         raise DocumentError(f"it must be an object, got {type(found).__name__}; name an OpenAPI or Swagger document")
-    return cast("JsonObject", found)
-
-
-def _parse_lazily(data: bytes) -> JsonObject:
-    """Return a document whose components, path members and extensions are `RawJson`; many are never needed.
-
-    Raises:
-        RecordError: it is not JSON.
-        DocumentError: a part is no JSON.
-    """
-    found = parse_levels(data)
-    is_swagger = "swagger" in found
-    for name, value in found.items():
-        if (name not in _LAZY and not name.startswith("x-")) or (is_swagger and name == "paths"):
-            found[name] = _decode_within(value, name, LEVELS)
     return found
-
-
-def _decode_within(value: Json | RawJson, what: str, levels: int) -> Json:
-    """Return a value in which the texts of some levels are decoded; objects and lists are changed in place."""
-    if levels and isinstance(value, dict | list):
-        for place, each in [*(value.items() if isinstance(value, dict) else enumerate(value))]:
-            if isinstance(each, RawJson | dict | list):
-                cast("dict[object, Json]", value)[place] = _decode_within(each, what, levels - 1)
-        return value
-    return decoded(value, "", what)
-
-
-def decoded(value: Json | RawJson, pointer: str, what: str = "it") -> Json:
-    """Return a value of a document that may still be JSON text; an error names it as `what`.
-
-    Raises:
-        DocumentError: it is no JSON.
-    """
-    if not isinstance(value, RawJson):
-        return value
-    try:
-        return parse_value(value)
-    except RecordError as error:
-        raise DocumentError(f"{what} cannot be read: {error}", pointer) from None
-
-
-def _parse_yaml(data: bytes, json_fault: str) -> Json:
-    try:
-        return _YamlReader(data.decode()).read()
-    except UnicodeDecodeError as error:
-        raise DocumentError("the document is not UTF-8; convert it") from error
-    except (yaml.YAMLError, RecursionError) as error:
-        line = " ".join(str(error).split())[:200] or "it is nested too deeply"
-        raise DocumentError(json_fault or f"it is not YAML: {line}; correct it") from error
 
 
 class _YamlReader:
@@ -284,14 +235,9 @@ class References:
             found = other
         if fragment and not fragment.startswith("/"):
             raise DocumentError(f"the reference {reference!r} is not a JSON pointer; write '#/components/…'")
-        steps = fragment.split("/")[1:]
-        if "%" in fragment or "~" in fragment:
-            steps = [unquote(step).replace("~1", "/").replace("~0", "~") for step in steps]
-        for step in steps:
-            found = _member(found, step, reference)
-        if isinstance(found, dict) and len(steps) >= LEVELS and RawJson not in {*map(type, found.values())}:
-            return found
-        return _decode_within(found, f"the target of {reference!r}", max(LEVELS - len(steps), 1))
+        for step in fragment.split("/")[1:]:
+            found = _member(found, unquote(step).replace("~1", "/").replace("~0", "~"), reference)
+        return found
 
     def resolve(self, value: Json, pointer: str) -> JsonObject:
         """Return an object, with a reference in its place followed.
@@ -299,12 +245,10 @@ class References:
         Raises:
             DocumentError: it is not an object, or its reference leads nowhere or in a circle.
         """
-        if isinstance(value, dict) and "$ref" not in value:
-            return value
         for _ in range(_MAX_CHAIN):
             if not isinstance(value, dict):
                 raise DocumentError(f"an object is expected, got {type(value).__name__}; correct it", pointer)
-            reference = decoded(value.get("$ref"), pointer)
+            reference = value.get("$ref")
             if not isinstance(reference, str):
                 return value
             try:
@@ -316,10 +260,7 @@ class References:
 
 def _member(value: Json, step: str, reference: str) -> Json:
     if isinstance(value, dict) and step in value:
-        found = cast("Json | RawJson", value[step])
-        if isinstance(found, RawJson):
-            found = value[step] = decoded(found, "", f"the target of {reference!r}")
-        return found
+        return value[step]
     if isinstance(value, list) and step.isdecimal() and int(step) < len(value):
         return value[int(step)]
     raise DocumentError(f"the reference {reference!r} leads to nothing; correct it")

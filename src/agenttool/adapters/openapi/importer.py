@@ -94,7 +94,7 @@ class ResponseCheckers:
         """
         responses = tool.operation.responses
         names = (str(status), f"{status // 100}XX", "default")
-        found = next((responses[each].native for each in names if each in responses), dict[str, Json]())
+        found = next((responses[each] for each in names if each in responses), dict[str, Json]())
         content = object_of(self._references.resolve(found, tool.operation.pointer).get("content"))
         return {media_type(each): object_of(media) for each, media in content.items()}
 
@@ -122,7 +122,7 @@ def import_document(
     """
     skipped: list[SkippedPart] = []
     with without_garbage_collection():
-        root = parse(data, is_lazy=True)
+        root = parse(data)
         version = str(root.get("openapi") or root.get("swagger") or "")
         if root.get("swagger") is not None:
             root = swagger2.convert(root, place, external or {}, skipped.append)

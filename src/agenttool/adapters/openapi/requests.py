@@ -18,7 +18,6 @@ from agenttool.adapters.openapi.operations import (
     FORM,
     MULTIPART,
     ApiParameter,
-    ApiResponse,
     RequestBody,
     is_json,
     media_type,
@@ -348,12 +347,12 @@ def _body(tool: OperationTool, arguments: JsonObject) -> tuple[str | None, bytes
     return encode_body(body, given[names[0]] if tool.input.members is None else given)
 
 
-def _accepted(responses: Mapping[str, ApiResponse]) -> str:
+def _accepted(responses: Mapping[str, JsonObject]) -> str:
     """Return the media types that a successful response may have, JSON first."""
     found: list[str] = []
     for status, response in responses.items():
         if status.startswith("2") or status == "default":
-            found += object_of(response.native.get("content"))
+            found += object_of(response.get("content"))
     kinds = sorted(dict.fromkeys(found), key=lambda each: not is_json(each))
     return ", ".join(kinds[:4]) or "application/json, */*;q=0.5"
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import NamedTuple, NoReturn
 
 from agenttool.adapters.openapi.document import DocumentError, References, UnreadableDocument, list_of, object_of
-from agenttool.adapters.openapi.shapes import OBJECT, PART_IGNORED, TEXT, TEXTS, Shape, SkippedPart, escape
+from agenttool.adapters.openapi.shapes import LIST, OBJECT, PART_IGNORED, TEXT, TEXTS, Shape, SkippedPart, escape
 from agenttool.codec import write_own
 from agenttool.records import Json, JsonObject
 
@@ -36,7 +36,6 @@ _NESTED_WORDS = frozenset({*_SCHEMA_WORDS, *_LIST_WORDS, *_MAP_WORDS, "required"
 _OBJECT_WORDS = frozenset({"type", "properties", "required", "description"})
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 _MARKUP = re.compile(r"<[^>\n]{1,200}>|\*\*+|__+")
-_LIST = Shape(list)
 _TYPE = f"one of {', '.join(sorted(_TYPES))}, or a list of them"
 _PATTERN = "a regular expression that all validators understand"
 _NOT_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -249,7 +248,7 @@ class SchemaConverter:
             name = "anyOf" if word == "oneOf" and "anyOf" not in value else "prefixItems" if word == "items" else word
             branches = [
                 self._schema(branch, f"{pointer}/{number}", depth)
-                for number, branch in enumerate(list_of(self._fit(_LIST, each, pointer)))
+                for number, branch in enumerate(list_of(self._fit(LIST, each, pointer)))
             ]
             found |= {name: branches} if branches else {}
         else:

@@ -1,7 +1,7 @@
 """Parts of a document that cannot be used: what each must be, and what the import did instead."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from agenttool.records import Json, JsonObject
 
@@ -44,24 +44,24 @@ class Shape(NamedTuple):
 
     def fit(self, value: Json, pointer: str, report: Report) -> Json:
         """Return a value without the parts that have another shape, which are reported; null counts as absent."""
-        kind, items, members = self
-        if value is None or (isinstance(value, kind) and items is None and not members):
-            return value
-        if not isinstance(value, kind):
-            reason = f"it must be {_WORDS[kind]}, got {type(value).__name__}"
+        if value is None:
+            return None
+        if not isinstance(value, self.kind):
+            reason = f"it must be {_WORDS[self.kind]}, got {type(value).__name__}"
             report(SkippedPart(pointer, reason, PART_IGNORED))
             return None
-        if isinstance(value, list) and items is not None:
-            if items.items is None and not items.members and {*map(type, value)} <= {items.kind}:
-                return value
-            found = [items.fit(each, f"{pointer}/{number}", report) for number, each in enumerate(value)]
+        if isinstance(value, list) and self.items is not None:
+            found = [self.items.fit(each, f"{pointer}/{number}", report) for number, each in enumerate(value)]
             return [each for each in found if each is not None]
-        shapes = members or dict.fromkeys(cast("JsonObject", value), items or self)
-        found = cast("JsonObject", value).copy()
-        for name, shape in shapes.items():
-            if name in found:
-                found[name] = shape.fit(found[name], f"{pointer}/{escape(name)}", report)
-        return found
+        shapes = self.members
+        if isinstance(value, dict) and self.items is not None:
+            shapes = dict.fromkeys(value, self.items)
+        if not isinstance(value, dict) or not shapes:
+            return value
+        fitted: JsonObject = {
+            name: shapes[name].fit(value[name], f"{pointer}/{escape(name)}", report) for name in shapes if name in value
+        }
+        return value | fitted
 
 
 def object_with(**members: Shape) -> Shape:
@@ -69,7 +69,7 @@ def object_with(**members: Shape) -> Shape:
     return Shape(dict, members=members)
 
 
-TEXT, FLAG, OBJECT = Shape(str), Shape(bool), Shape(dict)
+TEXT, FLAG, OBJECT, LIST = Shape(str), Shape(bool), Shape(dict), Shape(list)
 TEXTS, OBJECTS = Shape(list, TEXT), Shape(dict, OBJECT)
 
 

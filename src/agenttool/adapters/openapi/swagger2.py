@@ -2,9 +2,26 @@
 
 from collections.abc import Mapping
 
-from agenttool.adapters.openapi.document import DocumentError, References, UnreadableDocument, list_of, object_of
+from agenttool.adapters.openapi.document import (
+    DocumentError,
+    References,
+    UnreadableDocument,
+    list_of,
+    object_of,
+    string_of,
+)
 from agenttool.adapters.openapi.operations import FORM, METHODS, MULTIPART
-from agenttool.adapters.openapi.shapes import OBJECT, OBJECTS, TEXT, TEXTS, Report, Shape, escape
+from agenttool.adapters.openapi.shapes import (
+    LIST,
+    OBJECT,
+    OBJECTS,
+    TEXT,
+    TEXTS,
+    Report,
+    SkippedPart,
+    escape,
+    object_with,
+)
 from agenttool.records import Json, JsonObject
 
 _STYLES: dict[str, tuple[str, bool]] = {
@@ -14,21 +31,17 @@ _STYLES: dict[str, tuple[str, bool]] = {
     "pipes": ("pipeDelimited", False),
     "multi": ("form", True),
 }
-_LIST = Shape(list)
-_MEDIA_TYPES = {"consumes": TEXTS, "produces": TEXTS}
-_DOCUMENT = Shape(
-    dict,
-    members={
-        **_MEDIA_TYPES,
-        "schemes": TEXTS,
-        "host": TEXT,
-        "basePath": TEXT,
-        "definitions": OBJECT,
-        "securityDefinitions": OBJECTS,
-    },
+_DOCUMENT = object_with(
+    consumes=TEXTS,
+    produces=TEXTS,
+    schemes=TEXTS,
+    host=TEXT,
+    basePath=TEXT,
+    definitions=OBJECT,
+    securityDefinitions=OBJECTS,
 )
-_PATH_ITEM = Shape(dict, members={"parameters": _LIST})
-_OPERATION = Shape(dict, members={**_MEDIA_TYPES, "parameters": _LIST, "responses": OBJECT})
+_PATH_ITEM = object_with(parameters=LIST)
+_OPERATION = object_with(consumes=TEXTS, produces=TEXTS, parameters=LIST, responses=OBJECT)
 _FLOWS = {"application": "clientCredentials", "accessCode": "authorizationCode"}
 _SCHEMA_WORDS = (
     *("type", "format", "items", "default", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "maxLength"),
@@ -41,7 +54,7 @@ def convert(
 ) -> JsonObject:
     """Return a document in the form of OpenAPI 3.0; the targets of references stay where they are.
 
-    An operation that cannot be converted is copied, and `x-agenttool-error` in it has the reason.
+    An operation that cannot be converted is reported, and left out.
     """
     references = References(root, place, external)
     root = object_of(_DOCUMENT.fit(root, "", report))
@@ -52,56 +65,52 @@ def convert(
     for path, item in native.items():
         pointer = f"/paths/{escape(path)}"
         paths[path] = _path_item(references, root, item, pointer, report) if isinstance(item, dict) else item
+    schemes = object_of(root.get("securityDefinitions")).items()
     components: JsonObject = {
         "schemas": object_of(root.get("definitions")),
-        "securitySchemes": {
-            name: _security_scheme(object_of(each)) for name, each in object_of(root.get("securityDefinitions")).items()
-        },
+        "securitySchemes": {name: _security_scheme(object_of(each)) for name, each in schemes},
     }
     return {**root, "openapi": "3.0.3", "paths": paths, "components": components, "servers": _servers(root, place)}
 
 
 def _path_item(references: References, root: JsonObject, item: JsonObject, pointer: str, report: Report) -> JsonObject:
     item = object_of(_PATH_ITEM.fit(item, pointer, report))
-    shared = item.get("parameters")
-    found: JsonObject = {key: value for key, value in item.items() if key != "parameters"}
+    shared = list_of(item.pop("parameters", None))
     for method in METHODS:
-        operation = item.get(method)
+        operation, place = item.get(method), f"{pointer}/{method}"
         if isinstance(operation, dict):
             try:
-                fitting = object_of(_OPERATION.fit(operation, f"{pointer}/{method}", report))
-                found[method] = _operation(references, root, fitting, shared)
+                fitting = object_of(_OPERATION.fit(operation, place, report))
+                item[method] = _operation(references, root, fitting, shared)
             except DocumentError as error:
-                found[method] = {**operation, "x-agenttool-error": str(error)}
-    return found
+                report(SkippedPart(place, str(error)))
+                del item[method]
+    return item
 
 
-def _operation(references: References, root: JsonObject, operation: JsonObject, shared: Json) -> JsonObject:
-    parameters: dict[tuple[str, str], JsonObject] = {}
-    for each in (*list_of(shared), *list_of(operation.get("parameters"))):
-        parameter = references.resolve(each, "")
-        parameters[str(parameter.get("in")), str(parameter.get("name"))] = parameter
-    groups: dict[str, list[JsonObject]] = {"body": [], "formData": [], "": []}
-    for (where, _), each in parameters.items():
-        groups[where if where in groups else ""].append(each)
-    bodies, fields, others = groups.values()
-    consumes = _media_types(operation, root, "consumes")
+def _operation(references: References, root: JsonObject, operation: JsonObject, shared: list[Json]) -> JsonObject:
+    resolved = (references.resolve(each, "") for each in (*shared, *list_of(operation.get("parameters"))))
+    parameters = {(each.get("in"), each.get("name")): each for each in resolved}.values()
+    fields = [each for each in parameters if each.get("in") == "formData"]
+    bodies = [each for each in parameters if each.get("in") == "body"]
+    others = [each for each in parameters if each.get("in") not in ("formData", "body")]
+    consumes, produces = (list_of(operation.get(word, root.get(word))) for word in ("consumes", "produces"))
     found: JsonObject = {**operation, "parameters": [_parameter(each) for each in others]}
     if fields:
         found["requestBody"] = _form(fields, consumes)
     elif bodies:
-        schema = bodies[0].get("schema", {})
-        media: JsonObject = {each: {"schema": schema} for each in consumes or ["application/json"]}
         found["requestBody"] = {
             "description": bodies[0].get("description"),
             "required": bodies[0].get("required") is True,
-            "content": media,
+            "content": _content(bodies[0].get("schema", {}), consumes),
         }
-    produces = _media_types(operation, root, "produces") or ["application/json"]
-    found["responses"] = {
-        status: _response(references, each, produces) for status, each in object_of(operation.get("responses")).items()
-    }
+    responses = object_of(operation.get("responses")).items()
+    found["responses"] = {status: _response(references, each, produces) for status, each in responses}
     return found
+
+
+def _content(schema: Json, media_types: list[Json]) -> JsonObject:
+    return {string_of(each): {"schema": schema} for each in media_types or ["application/json"]}
 
 
 def _parameter(parameter: JsonObject) -> JsonObject:
@@ -115,38 +124,35 @@ def _parameter(parameter: JsonObject) -> JsonObject:
 
 
 def _style(parameter: JsonObject) -> JsonObject:
-    style, explode = _STYLES.get(str(parameter.get("collectionFormat", "csv")), ("form", False))
+    style, explode = _STYLES.get(str(parameter.get("collectionFormat")), _STYLES["csv"])
     return {"style": style, "explode": explode}
 
 
 def _schema(parameter: JsonObject) -> JsonObject:
     schema: JsonObject = {key: value for key, value in parameter.items() if key in _SCHEMA_WORDS}
-    if schema.get("type") == "file":
-        schema |= {"type": "string", "format": "binary"}
-    return schema
+    return schema | ({"type": "string", "format": "binary"} if schema.get("type") == "file" else {})
 
 
-def _form(fields: list[JsonObject], consumes: list[str]) -> JsonObject:
+def _form(fields: list[JsonObject], consumes: list[Json]) -> JsonObject:
     has_file = any(each.get("type") == "file" for each in fields)
-    known = [each for each in consumes if each in (FORM, MULTIPART)]
-    kind = MULTIPART if has_file else known[0] if known else FORM
-    encoding: JsonObject = {str(each.get("name")): _style(each) for each in fields if each.get("type") == "array"}
-    properties: JsonObject = {
-        str(each.get("name")): {**_schema(each), "description": each.get("description")} for each in fields
+    kind = MULTIPART if has_file else next((str(each) for each in consumes if each in (FORM, MULTIPART)), FORM)
+    named = [(str(each.get("name")), each) for each in fields]
+    required: list[Json] = [name for name, each in named if each.get("required") is True]
+    schema: JsonObject = {
+        "type": "object",
+        "properties": {name: {**_schema(each), "description": each.get("description")} for name, each in named},
+        "required": required,
     }
-    required: list[Json] = [str(each.get("name")) for each in fields if each.get("required") is True]
-    schema: JsonObject = {"type": "object", "properties": properties, "required": required}
+    encoding: JsonObject = {name: _style(each) for name, each in named if each.get("type") == "array"}
     return {"required": bool(required), "content": {kind: {"schema": schema, "encoding": encoding}}}
 
 
-def _response(references: References, value: Json, produces: list[str]) -> Json:
+def _response(references: References, value: Json, produces: list[Json]) -> Json:
     try:
         response = references.resolve(value, "")
     except DocumentError:
-        return value
-    if "schema" not in response:
-        return response
-    return {**response, "content": {each: {"schema": response["schema"]} for each in produces}}
+        return value  # it is reported where the responses are read
+    return {**response, "content": _content(response["schema"], produces)} if "schema" in response else response
 
 
 def _security_scheme(scheme: JsonObject) -> JsonObject:
@@ -155,20 +161,12 @@ def _security_scheme(scheme: JsonObject) -> JsonObject:
         return {**scheme, "type": "http", "scheme": "basic"}
     if kind != "oauth2":
         return scheme
-    flow: JsonObject = {key: scheme[key] for key in ("authorizationUrl", "tokenUrl", "scopes") if key in scheme}
     name = str(scheme.get("flow"))
-    return {"type": "oauth2", "description": scheme.get("description"), "flows": {_FLOWS.get(name, name): flow}}
+    return {**scheme, "flows": {_FLOWS.get(name, name): scheme}}
 
 
 def _servers(root: JsonObject, place: str) -> list[Json]:
-    base = str(root.get("basePath") or "")
-    named = [str(each) for each in list_of(root.get("schemes"))]
-    preferred = "https" if "https" in named or not named else named[0]
-    if not named and place.startswith("http://"):
-        preferred = "http"
-    host = root.get("host")
-    return [{"url": f"{preferred}://{host}{base}" if host else base or "/"}]
-
-
-def _media_types(operation: JsonObject, root: JsonObject, member: str) -> list[str]:
-    return [each for each in list_of(operation.get(member, root.get(member))) if isinstance(each, str)]
+    base, host = string_of(root.get("basePath")), root.get("host")
+    schemes = list_of(root.get("schemes")) or (["http"] if place.startswith("http://") else ["https"])
+    scheme = "https" if "https" in schemes else schemes[0]
+    return [{"url": f"{scheme}://{host}{base}" if host else base or "/"}]
