@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from agenttool.adapters.rap.declare import source_name_in
+from agenttool.adapters.rap.settings import source_name_in
 from agenttool.codec import read_stored
 from agenttool.errors import ConfigError
 from agenttool.history.reader import JournalReader

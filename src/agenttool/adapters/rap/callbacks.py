@@ -7,16 +7,15 @@ a retry is useless, 5xx means that a retry may succeed, and 200 also covers repe
 import asyncio
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping
 from weakref import WeakValueDictionary
 
 from starlette.exceptions import HTTPException
 
 from agenttool.adapters.rap import wire
 from agenttool.adapters.rap.callback_urls import CallbackUrls
-from agenttool.adapters.rap.declare import source_name_in
-from agenttool.adapters.rap.settings import DEFAULT_MAX_SUBSCRIPTIONS, RapServer
+from agenttool.adapters.rap.discovery import WatchedServer
+from agenttool.adapters.rap.settings import DEFAULT_MAX_SUBSCRIPTIONS, source_name_in
 from agenttool.adapters.rap.subscriptions import (
     CANCEL_SUBSCRIPTION,
     MAX_EVENT_CHARS,
@@ -30,10 +29,11 @@ from agenttool.adapters.rap.translate import ERROR_PREFIX
 from agenttool.errors import RecordError, StoreError
 from agenttool.http.limiter import RateLimiter
 from agenttool.http.request_body import BodyBudget, is_json
-from agenttool.http.ssrf import SsrfPolicy, auth_url_error, check_url
-from agenttool.ports.deferred import AnswerStatus, PendingCall, Prompt, PromptKind, PromptOutcome, ResultReceiver
+from agenttool.http.ssrf import auth_url_error, check_url
+from agenttool.ports.deferred import AnswerStatus, PendingCall, Prompt, PromptKind, PromptOutcome
 from agenttool.ports.limits import RateLimit
-from agenttool.records import InvocationId, ToolId
+from agenttool.ports.source import SourceHost
+from agenttool.records import InvocationId
 
 log = logging.getLogger("agenttool.rap")
 
@@ -45,23 +45,29 @@ CALLBACK_RATE = RateLimit(per_second=50, burst=500)
 """How often a call may send callbacks other than its result."""
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
 class CallbackHandler:
     """Processes the messages to every callback URL of a runtime."""
 
-    urls: CallbackUrls
-    results: ResultReceiver
-    threads: ThreadRegistry
-    views: ViewStore
-    subscriptions: SubscriptionStore
-    source_of: Callable[[ToolId], tuple[RapServer, SsrfPolicy] | None]
-    now_ns: Callable[[], int]
-    unique: Callable[[], str]
-    withdraw: Callable[[InvocationId, str], None]
-    bodies: BodyBudget = field(default_factory=BodyBudget)
-    _locks: "WeakValueDictionary[str, asyncio.Lock]" = field(default_factory=WeakValueDictionary["str", "asyncio.Lock"])
-    _concurrent: int = 0
-    _rates: RateLimiter = field(default_factory=lambda: RateLimiter(CALLBACK_RATE))
+    def __init__(
+        self,
+        host: SourceHost,
+        urls: CallbackUrls,
+        servers: Mapping[str, WatchedServer],
+        withdraw: Callable[[InvocationId, str], None],
+    ) -> None:
+        """Take the servers by name, and what notifies them that a call is canceled."""
+        self.urls = urls
+        self.results, self.now_ns = host.results, host.now_ns
+        self.threads = ThreadRegistry(host.documents)
+        self.views = ViewStore(host.documents)
+        self.subscriptions = SubscriptionStore(host.documents)
+        self.withdraw = withdraw
+        self.bodies = BodyBudget()
+        self._unique = host.unique
+        self._servers = servers
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._concurrent = 0
+        self._rates = RateLimiter(CALLBACK_RATE)
 
     async def receive(
         self, token: str, content_type: str | None, body: bytes, idempotency_key: str | None = None
@@ -147,16 +153,17 @@ class CallbackHandler:
 
     async def _subscribe(self, awaited: PendingCall) -> SubscribeOutcome:
         """Store a subscription, also of a server that only another process of the store configures."""
-        found, thread = self.source_of(awaited.tool_id), awaited.thread
+        name, thread = source_name_in(awaited.tool_id), awaited.thread
+        server = self._servers.get(name)
         subscription = Subscription(
             thread=thread,
             tool_call_id=awaited.invocation_id,
-            source=source_name_in(awaited.tool_id),
+            source=name,
             name=awaited.tool_id.rpartition(".")[2],
             arguments=awaited.call_input,
             opened_at_ns=self.now_ns(),
         )
-        limit = DEFAULT_MAX_SUBSCRIPTIONS if found is None else found[0].max_subscriptions
+        limit = DEFAULT_MAX_SUBSCRIPTIONS if server is None else server.source.max_subscriptions
         return await self.subscriptions.open(subscription, limit)
 
     async def _event(self, call: InvocationId, message: wire.SubscriptionEvent, delivery: str | None) -> None:
@@ -164,7 +171,7 @@ class CallbackHandler:
             raise _rejected(call, 413, f"the text of an event has at most {MAX_EVENT_CHARS} characters; send less")
         outcome: EventOutcome = "unknown"
         if await self.threads.find(message.group_id) is not None:
-            outcome = await self.subscriptions.receive(message, f"evt_{self.unique()}", delivery)
+            outcome = await self.subscriptions.receive(message, f"evt_{self._unique()}", delivery)
         if outcome == "limit_reached":
             raise _rejected(call, 503, "too many events of this thread wait; retry later")
         if outcome == "unknown":
@@ -175,16 +182,15 @@ class CallbackHandler:
         awaited = await self.results.get(call)
         if awaited is None:
             return _log_late(call)
-        found = self.source_of(awaited.tool_id)
-        if found is None:  # a server without SSRF and display rules may not prompt a person
+        server = self._servers.get(source_name_in(awaited.tool_id))
+        if server is None:  # a server without SSRF and display rules may not prompt a person
             raise _rejected(call, 503, "the server of this call is not configured here now; retry later")
-        source, policy = found
         try:
-            fields = _prompt_fields(message, awaited.name, source, policy)
+            fields = _prompt_fields(message, awaited.name, server)
         except RecordError as error:
             raise _rejected(call, 400, str(error)) from None
         prompt = Prompt(
-            prompt_id=f"prm_{call.partition('_')[2]}-{delivery or self.unique()[-_DIGEST_LENGTH:]}",
+            prompt_id=f"prm_{call.partition('_')[2]}-{delivery or self._unique()[-_DIGEST_LENGTH:]}",
             invocation_id=call,
             tool_id=awaited.tool_id,
             tool_name=awaited.name,
@@ -192,9 +198,10 @@ class CallbackHandler:
             asked_at_ns=self.now_ns(),
             **fields,  # pyright: ignore[reportArgumentType] -- the members in which the two kinds differ
         )
-        outcome = await self.results.ask(prompt, source.max_prompts)
+        most = server.source.max_prompts
+        outcome = await self.results.ask(prompt, most)
         if outcome is PromptOutcome.TOO_MANY:
-            raise _rejected(call, 409, f"a call may ask {source.max_prompts} times; send its result")
+            raise _rejected(call, 409, f"a call may ask {most} times; send its result")
         return None if outcome is PromptOutcome.PUT_UP else _log_late(call)
 
     async def _view(self, call: InvocationId, message: wire.ViewUpdate, delivery: str | None) -> None:
@@ -213,22 +220,20 @@ def _call_named_in(message: wire.Callback) -> str | None:
     return message.tool_call_id if isinstance(message, wire.SubscriptionEvent) else message.id
 
 
-def _prompt_fields(
-    message: wire.OAuth | wire.UserChoice, tool_name: str, source: RapServer, policy: SsrfPolicy
-) -> dict[str, object]:
+def _prompt_fields(message: wire.OAuth | wire.UserChoice, tool_name: str, server: WatchedServer) -> dict[str, object]:
     """Return the members of a prompt in which the two kinds differ.
 
     Raises:
         RecordError: its URL may not be shown or contacted.
     """
     if isinstance(message, wire.OAuth):
-        error = auth_url_error(message.auth_url, allows_http=source.shows_http_urls)
+        error = auth_url_error(message.auth_url, allows_http=server.source.shows_http_urls)
         if error is not None:
             raise RecordError(error)
         text = f"{tool_name} needs an authorization; open the page, and the call continues by itself"
         return {"kind": PromptKind.AUTHORIZATION, "message": text, "url": message.auth_url}
     try:
-        check_url(message.response_url, policy)
+        check_url(message.response_url, server.policy)
     except RecordError as error:
         raise RecordError(f"response_url: {error}") from None
     return {

@@ -9,14 +9,15 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
-from agenttool.adapters.rap.declare import Toolset
 from agenttool.adapters.rap.settings import RapServer
-from agenttool.adapters.rap.wire import read_manifest
+from agenttool.adapters.rap.subscriptions import RESERVED
+from agenttool.adapters.rap.wire import Manifest, ToolDefinition, read_manifest
 from agenttool.codec import read_stored, write_own
 from agenttool.errors import RecordError, StoreError
 from agenttool.http.client import HttpClient, backoff_s
+from agenttool.http.ssrf import SsrfPolicy
 from agenttool.ports.source import SOURCE_STATUS, SourceHost, SourceStatus
 from agenttool.ports.stores import DocumentStore
 from agenttool.ports.surfacing import ProviderState
@@ -38,6 +39,76 @@ the longest."""
 
 PROBE_S = 15.0
 """The longest time between two checks whether a server that is ready still answers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toolset:
+    """The manifest of a server, or why there is none.
+
+    Attributes:
+        manifest: of a server that is away, the latest one that it sent.
+        document: the manifest as the server sent it.
+        is_away: whether the server did not answer, so that a later try may succeed.
+        withheld: tool names that are reserved or that another toolset uses; these tools are not offered.
+    """
+
+    source: RapServer
+    manifest: Manifest | None = None
+    document: bytes = field(default=b"", repr=False)
+    fault: str | None = None
+    is_away: bool = False
+    withheld: frozenset[str] = frozenset()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all tools in the manifest."""
+        return () if self.manifest is None else tuple(tool.name for tool in self.manifest.tools)
+
+    @property
+    def tools(self) -> tuple[ToolDefinition, ...]:
+        """The server's tools, offered or not, except those with reserved names."""
+        tools = () if self.manifest is None else self.manifest.tools
+        return tuple(tool for tool in tools if tool.name not in RESERVED)
+
+
+def withhold_clashes(toolsets: Iterable[Toolset], offered: Mapping[str, str]) -> tuple[Toolset, ...]:
+    """Return the toolsets with every reserved name, and every name that two of them use, withheld.
+
+    A source that offers a name already keeps it as long as the runtime is open: a server that answers later cannot
+    take away a tool that is in use.
+
+    Args:
+        toolsets: the manifests known by now.
+        offered: the names that are offered already, and by which source.
+    """
+    found = tuple(toolsets)
+    owners: dict[str, list[str]] = {}
+    for each in found:
+        for name in each.names:
+            owners.setdefault(name, []).append(each.source.name)
+    return tuple(_withhold(each, owners, offered) for each in found)
+
+
+def _withhold(toolset: Toolset, owners: Mapping[str, list[str]], offered: Mapping[str, str]) -> Toolset:
+    own = toolset.source.name
+    reasons = {name: _withheld_reason(name, own, owners[name], offered.get(name)) for name in sorted(toolset.names)}
+    withheld = {name: reason for name, reason in reasons.items() if reason}
+    if not withheld:
+        return toolset
+    listed = "; ".join(f"{name!r}, because {reason}" for name, reason in withheld.items())
+    return replace(toolset, withheld=frozenset(withheld), fault=f"tools of {own!r} cannot be offered: {listed}")
+
+
+def _withheld_reason(name: str, source: str, owners: Iterable[str], holder: str | None) -> str:
+    """Return why a source does not offer a name; empty if it does. The holder is the source that offers it already."""
+    others = sorted({each for each in owners if each != source})
+    if name in RESERVED:
+        return "that name is reserved"
+    if not others or holder == source:
+        return ""
+    if holder is not None:
+        return f"{holder!r} offers that name already, until the runtime is opened again; rename one of them"
+    return f"{' and '.join(map(repr, others))} has that name, too, so no source offers it; rename one of them"
 
 
 class StoredToolset(Part, frozen=True, kw_only=True):
@@ -83,136 +154,102 @@ def _read_toolset(source: RapServer, document: bytes) -> Toolset:
         return Toolset(source=source, fault=fault)
 
 
-class Discovery:
-    """The manifests of a runtime's servers, as far as they are loaded, and the states of the servers."""
+class WatchedServer:
+    """One server: its client, its latest manifest, and its state."""
 
     _documents: DocumentStore
     _now_ns: Callable[[], int]
 
-    def __init__(self, sources: Iterable[RapServer], clients: Mapping[str, HttpClient]) -> None:
-        self._sources = tuple(sources)
-        self._clients = clients
-        self._toolsets: dict[str, Toolset] = {}
-        self._statuses: dict[str, SourceStatus] = {}
-        self._suspicions = {each.name: asyncio.Event() for each in self._sources}
-        self._tasks: list[asyncio.Task[None]] = []
+    def __init__(self, source: RapServer) -> None:
+        self.source = source
+        # A server that is found over TLS must stay on TLS.
+        self.policy = SsrfPolicy.parse(source.allow, https_only=source.url.startswith("https://"))
+        self.client = HttpClient(self.policy)
+        self.toolset = Toolset(source=source)
+        self.status = SourceStatus(source=source.name, state=ProviderState.CONNECTING, tries=0)
+        self.suspicion = asyncio.Event()
+        """Set to check the server now, because it did not acknowledge a call."""
 
-    @property
-    def toolsets(self) -> tuple[Toolset, ...]:
-        """The latest manifest of each server, in configured order."""
-        return tuple(self._toolsets[each.name] for each in self._sources if each.name in self._toolsets)
-
-    @property
-    def statuses(self) -> tuple[SourceStatus, ...]:
-        """The status of each server, in configured order."""
-        return tuple(self._statuses[each.name] for each in self._sources if each.name in self._statuses)
-
-    async def discover_all(self, host: SourceHost) -> None:
-        """Request every manifest once, concurrently; a server that takes too long counts as away."""
+    async def discover_first(self, host: SourceHost) -> None:
+        """Load the manifest, or the stored one if the server is away, as it also is if it takes too long."""
         self._documents, self._now_ns = host.documents, host.now_ns
-        await asyncio.gather(*map(self._discover_first, self._sources))
+        try:
+            async with asyncio.timeout(FIRST_ANSWER_S):
+                await self._discover()
+        except TimeoutError:
+            fault = f"the server {self.source.name!r} sent no manifest within {FIRST_ANSWER_S:g} s; it is tried again"
+            self._update(Toolset(source=self.source, fault=fault, is_away=True))
+        if self.toolset.is_away:
+            self.toolset = replace(self.toolset, manifest=await self._stored_manifest())
+        await self._store_status()
 
-    def start_watch(self, on_change: Callable[[], Awaitable[None]]) -> None:
-        """Check in the background whether each server answers; `on_change` is called when a state changes."""
-        for source in self._sources:
-            watch = self._watch(source, on_change)
-            self._tasks.append(asyncio.create_task(watch))  # noqa: TID251 -- `stop` is its parent
-
-    def suspect(self, name: str) -> None:
-        """Check a server now, because it did not acknowledge a call."""
-        self._suspicions[name].set()
-
-    async def stop(self) -> None:
-        """Stop the watch."""
-        tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
-
-    async def _watch(self, source: RapServer, on_change: Callable[[], Awaitable[None]]) -> None:
-        suspicion = self._suspicions[source.name]
+    async def watch(self, on_change: Callable[[], Awaitable[None]]) -> None:
+        """Check again and again whether the server answers; `on_change` is called when its state changes."""
         while True:
-            before = self._statuses[source.name]
+            before = self.status
             next_ns = before.next_try_at_ns
             with suppress(TimeoutError):
                 async with asyncio.timeout(_delay(before) if next_ns is None else (next_ns - self._now_ns()) / 1e9):
-                    await suspicion.wait()
-            suspicion.clear()
-            await (self._probe(source) if before.is_ready else self._discover(source))
-            if self._statuses[source.name].state is not before.state:
+                    await self.suspicion.wait()
+            self.suspicion.clear()
+            await (self._probe() if before.is_ready else self._discover())
+            if self.status.state is not before.state:
                 await _notify(on_change)
-            await self._store_status(source)
+            await self._store_status()
 
-    async def _store_status(self, source: RapServer) -> None:
+    async def _store_status(self) -> None:
         """Store the status of a server that is not ready, for processes that do not watch it."""
-        status = self._statuses[source.name]
-        await self._put(SOURCE_STATUS, source, None if status.is_ready else write_own(status))
+        await self._put(SOURCE_STATUS, None if self.status.is_ready else write_own(self.status))
 
-    async def _discover_first(self, source: RapServer) -> None:
-        """Load the manifest of a server, or the stored one if the server is away."""
-        try:
-            async with asyncio.timeout(FIRST_ANSWER_S):
-                await self._discover(source)
-        except TimeoutError:
-            fault = f"the server {source.name!r} sent no manifest within {FIRST_ANSWER_S:g} s; it is tried again"
-            self._update(source, Toolset(source=source, fault=fault, is_away=True))
-        found = self._toolsets[source.name]
-        if found.is_away:
-            manifest = (await self._stored(source)).manifest
-            self._toolsets[source.name] = replace(found, manifest=manifest)
-        await self._store_status(source)
+    async def _discover(self) -> None:
+        found, before = await discover(self.source, self.client), self.toolset
+        self._update(found)
+        if found.manifest is not None and before.document != found.document:
+            stored = StoredToolset(base_url=self.source.base, document=found.document)
+            await self._put(_TOOLSET, write_own(stored))
 
-    async def _discover(self, source: RapServer) -> None:
-        found = await discover(source, self._clients[source.name])
-        before = self._toolsets.get(source.name)
-        self._update(source, found)
-        if found.manifest is not None and (before is None or before.document != found.document):
-            stored = StoredToolset(base_url=source.base, document=found.document)
-            await self._put(_TOOLSET, source, write_own(stored))
-
-    async def _probe(self, source: RapServer) -> None:
+    async def _probe(self) -> None:
         """Check whether a server that is ready still answers; its manifest is not loaded again."""
-        reason = await self._clients[source.name].probe(source.base + WELL_KNOWN)
+        reason = await self.client.probe(self.source.base + WELL_KNOWN)
         if reason is not None:
-            fault = f"the server {source.name!r} does not answer: {reason}; it is tried again automatically"
-            self._update(source, Toolset(source=source, fault=fault, is_away=True))
+            fault = f"the server {self.source.name!r} does not answer: {reason}; it is tried again automatically"
+            self._update(Toolset(source=self.source, fault=fault, is_away=True))
 
-    def _update(self, source: RapServer, found: Toolset) -> None:
+    def _update(self, found: Toolset) -> None:
         """Record the outcome of a try; a server that is away keeps its manifest."""
-        before = self._statuses.get(source.name)
+        before, now_ns = self.status, self._now_ns()
         state = ProviderState.UNAVAILABLE if found.manifest is None else ProviderState.READY
         state = ProviderState.CONNECTING if found.is_away else state
-        status = SourceStatus(source=source.name, state=state, since_ns=self._now_ns(), fault=found.fault)
-        if before is not None:
-            is_same = before.is_ready is status.is_ready
-            status = replace(
-                status,
-                since_ns=before.since_ns if is_same else status.since_ns,
-                tries=1 if before.is_ready else before.tries + 1,
-            )
+        is_same = before.tries > 0 and before.is_ready is (state is ProviderState.READY)
+        status = SourceStatus(
+            source=self.source.name,
+            state=state,
+            fault=found.fault,
+            since_ns=before.since_ns if is_same else now_ns,
+            tries=1 if before.is_ready else before.tries + 1,
+        )
+        if before.tries:
             _log(before, status)
         if not status.is_ready:
-            status = replace(status, next_try_at_ns=self._now_ns() + round(_delay(status) * 1e9))
-        if found.is_away and source.name in self._toolsets:
-            known = self._toolsets[source.name]
-            found = replace(found, manifest=known.manifest, document=known.document)
-        self._toolsets[source.name], self._statuses[source.name] = found, status
+            status = replace(status, next_try_at_ns=now_ns + round(_delay(status) * 1e9))
+        if found.is_away:
+            found = replace(found, manifest=self.toolset.manifest, document=self.toolset.document)
+        self.toolset, self.status = found, status
 
-    async def _stored(self, source: RapServer) -> Toolset:
-        """Return the stored manifest of a server; none if there is none that the settings accept."""
-        body = await self._documents.get(_TOOLSET, source.name)
-        stored = read_stored(body, StoredToolset)
-        if stored is None or stored.base_url != source.base:
-            return Toolset(source=source)
-        return _read_toolset(source, stored.document)
+    async def _stored_manifest(self) -> Manifest | None:
+        """Return the stored manifest; None if there is none that the settings accept."""
+        stored = read_stored(await self._documents.get(_TOOLSET, self.source.name), StoredToolset)
+        if stored is None or stored.base_url != self.source.base:
+            return None
+        return _read_toolset(self.source, stored.document).manifest
 
-    async def _put(self, kind: str, source: RapServer, body: bytes | None) -> None:
+    async def _put(self, kind: str, body: bytes | None) -> None:
+        name = self.source.name
         try:
-            if body is not None or await self._documents.get(kind, source.name) is not None:
-                await self._documents.put(kind, source.name, body)
+            if body is not None or await self._documents.get(kind, name) is not None:
+                await self._documents.put(kind, name, body)
         except StoreError as error:
-            log.error("the state of %r cannot be stored: %s", source.name, error)  # noqa: TRY400 -- no traceback needed
+            log.error("the state of %r cannot be stored: %s", name, error)  # noqa: TRY400 -- no traceback needed
 
 
 async def _notify(on_change: Callable[[], Awaitable[None]]) -> None:

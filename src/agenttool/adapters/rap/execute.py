@@ -6,19 +6,20 @@ a callback.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import cast
 
 from agenttool.adapters.rap import wire
 from agenttool.adapters.rap.callback_urls import DAY_NS, CallbackUrls
+from agenttool.adapters.rap.callbacks import CallbackHandler
 from agenttool.adapters.rap.credentials import Signed
+from agenttool.adapters.rap.discovery import WatchedServer
 from agenttool.adapters.rap.settings import RapServer
-from agenttool.adapters.rap.threads import ThreadRegistry
 from agenttool.adapters.rap.translate import output_of
 from agenttool.errors import RecordError, StoreError, ToolFailure
-from agenttool.http.client import DEFAULT_OPTIONS, HttpClient, HttpReply, RequestOptions
-from agenttool.ports.deferred import DEFERRED, Deferral, PendingCall, Prompt, ReplyOutcome, Thread
+from agenttool.http.client import DEFAULT_OPTIONS, HttpReply, RequestOptions
+from agenttool.ports.deferred import DEFERRED, Deferral, Prompt, ReplyOutcome, Thread
 from agenttool.ports.executor import Job, call_failure
 from agenttool.records import ErrorClass, InvocationId, JsonObject, ToolError
 
@@ -34,27 +35,35 @@ _SELECTION_RETRIES = 2
 _SELECTION_DELAY_S = 0.2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class RapExecutor:
     """Sends the invocations of one tool to its server, and reads the deferred results: its `DeferredTool`, too.
 
     Attributes:
-        max_sends: how often an invocation may be sent that may have arrived.
-        pending: returns the call if it still waits for a result, and None once there is one.
-        suspect: is called with the name of the source if its server did not acknowledge a call.
+        callbacks: the handler of the messages about its calls.
     """
 
-    source: RapServer
+    server: WatchedServer
     manifest: wire.Manifest
-    operation: str
-    max_sends: int
-    pending: Callable[[InvocationId], Awaitable[PendingCall | None]]
-    suspect: Callable[[str], None]
-    client: HttpClient
-    notices: "NoticeSender"
-    urls: CallbackUrls
-    threads: ThreadRegistry
-    now_ns: Callable[[], int]
+    tool: wire.ToolDefinition
+    callbacks: CallbackHandler
+
+    @property
+    def source(self) -> RapServer:
+        """The settings of the server."""
+        return self.server.source
+
+    @property
+    def urls(self) -> CallbackUrls:
+        """The callback URLs."""
+        return self.callbacks.urls
+
+    @property
+    def max_sends(self) -> int:
+        """How often an invocation may be sent that may have arrived: once, unless the tool may run twice."""
+        hints = self.tool.hints if self.source.trusts_annotations else {}
+        is_repeatable = hints.get("idempotent") is True or hints.get("readOnly") is True
+        return self.source.attempts or (DEFAULT_ATTEMPTS if is_repeatable else 1)
 
     async def start(self, job: Job) -> object:
         """Send the invocation until it is acknowledged, rejected, or the attempts are used up.
@@ -63,17 +72,17 @@ class RapExecutor:
             ToolFailure: execution_failed if it was rejected, dependency_unavailable if it was not acknowledged.
         """
         thread = job.thread
-        if self.now_ns() >= self.urls.expires_at_ns(job.invocation_id):
+        if self.callbacks.now_ns() >= self.urls.expires_at_ns(job.invocation_id):
             message = "nothing was sent: the call is so old that its callback URL has expired; call again"
             raise call_failure(ErrorClass.EXECUTION_FAILED, message, code="expired")
         try:
-            await self.threads.open(thread)
+            await self.callbacks.threads.open(thread)
         except StoreError as error:
             raise call_failure(
                 ErrorClass.DEPENDENCY_UNAVAILABLE, f"nothing was sent: {error}", code="not_stored"
             ) from error
         invocation = wire.Invocation(
-            operation=self.operation,
+            operation=self.tool.name,
             arguments=job.call_input,
             id=job.invocation_id,
             call_id=job.native_call_id,
@@ -97,7 +106,7 @@ class RapExecutor:
         """
         attempts, may_have_arrived = 0, False
         while True:
-            reply = await _post(self.source, self.client, self.manifest.endpoint, body, _SEND_ONCE)
+            reply = await _post(self.server, self.manifest.endpoint, body, _SEND_ONCE)
             attempts += 1
             if reply.is_accepted or (reply.is_2xx and self.source.takes_any_2xx):
                 return DEFERRED
@@ -105,13 +114,13 @@ class RapExecutor:
                 raise self._rejected(reply, attempts, may_have_arrived=may_have_arrived)
             may_have_arrived = may_have_arrived or (reply.is_sent and not reply.is_unhandled)
             if attempts >= (self.max_sends if may_have_arrived else self.source.attempts or DEFAULT_ATTEMPTS):
-                self.suspect(self.source.name)
+                self.server.suspicion.set()
                 if reply.is_sent and reply.status is None and self.source.within_s is not None:
                     return Deferral.UNACKNOWLEDGED  # only the acknowledgement may be lost
                 raise self._unreachable(reply, attempts, may_have_arrived=may_have_arrived)
             async with job.outside():
                 await asyncio.sleep(reply.delay_s(attempts, first_s=FIRST_DELAY_S, max_s=MAX_DELAY_S))
-            if may_have_arrived and await self.pending(job.invocation_id) is None:
+            if may_have_arrived and await self.callbacks.results.get(job.invocation_id) is None:
                 return DEFERRED  # another process has received the result
 
     def _rejected(self, reply: HttpReply, attempts: int, *, may_have_arrived: bool) -> ToolFailure:
@@ -182,18 +191,18 @@ class RapExecutor:
 
     def withdraw(self, invocation_id: InvocationId, thread: Thread) -> None:
         """Notify every server that a call is canceled."""
-        self.notices.cancel(invocation_id, thread.thread_id)
+        self.callbacks.withdraw(invocation_id, thread.thread_id)
 
     async def reply(self, prompt: Prompt, selected: int) -> ReplyOutcome:
         """Post a choice to the `response_url` of its prompt."""
         where = cast("JsonObject", prompt.reply_to)
         body = wire.write(wire.Selection(id=str(where["id"]), selected=selected))
         url = str(where["response_url"])
-        reply = await _post(self.source, self.client, url, body)
+        reply = await _post(self.server, url, body)
         for _ in range(_SELECTION_RETRIES):
             if reply.is_retryable:
                 await asyncio.sleep(_SELECTION_DELAY_S)
-                reply = await _post(self.source, self.client, url, body)
+                reply = await _post(self.server, url, body)
         if reply.is_accepted:
             return ReplyOutcome.ACCEPTED
         log.warning("the choice of %s was not accepted: %s", prompt.prompt_id, reply.fault or reply.status)
@@ -203,15 +212,15 @@ class RapExecutor:
 class NoticeSender:
     """Posts notices to every server, once and in the background; nothing depends on their arrival."""
 
-    def __init__(self, servers: Iterable[tuple[RapServer, HttpClient]]) -> None:
-        self._servers = tuple(servers)
+    def __init__(self, servers: Collection[WatchedServer]) -> None:
+        self._servers = servers
         self._tasks: set[asyncio.Task[None]] = set()
 
     def send(self, path: str, message: wire.Message) -> None:
         """Post a notice to that path of every server, and return at once."""
         body = wire.write(message)
-        for source, client in self._servers:
-            task = asyncio.create_task(_post_notice(source, client, path, body))  # noqa: TID251 -- `close` is its parent
+        for server in self._servers:
+            task = asyncio.create_task(_post_notice(server, path, body))  # noqa: TID251 -- `close` is its parent
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
@@ -227,15 +236,16 @@ class NoticeSender:
                 task.cancel()
 
 
-async def _post(
-    source: RapServer, client: HttpClient, url: str, body: bytes, options: RequestOptions = DEFAULT_OPTIONS
-) -> HttpReply:
+async def _post(server: WatchedServer, url: str, body: bytes, options: RequestOptions = DEFAULT_OPTIONS) -> HttpReply:
     """Post a message with the credential of a server; each attempt has its own signature."""
+    source = server.source
     options = options._replace(send_once=options.send_once or isinstance(source.credential, Signed))
-    return await client.post(url, body, source.headers("POST", url, body), options=options)
+    return await server.client.post(url, body, source.headers("POST", url, body), options=options)
 
 
-async def _post_notice(source: RapServer, client: HttpClient, path: str, body: bytes) -> None:
-    reply = await _post(source, client, source.base + path, body)
+async def _post_notice(server: WatchedServer, path: str, body: bytes) -> None:
+    reply = await _post(server, server.source.base + path, body)
     if not reply.is_accepted:
-        log.info("the server %r did not accept the notice %s: %s", source.name, path, reply.fault or reply.status)
+        log.info(
+            "the server %r did not accept the notice %s: %s", server.source.name, path, reply.fault or reply.status
+        )

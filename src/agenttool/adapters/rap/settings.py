@@ -9,7 +9,7 @@ from agenttool.adapters.source_settings import check_name
 from agenttool.config.table import Meta, Switch, TableError, Text, members_of, read_table
 from agenttool.errors import ConfigError, RecordError
 from agenttool.http.headers import check_headers
-from agenttool.records import JsonObject, Part
+from agenttool.records import JsonObject, Part, ToolId
 
 _PIN = re.compile(r"sha256:[0-9a-f]{64}")
 
@@ -19,6 +19,8 @@ DEFAULT_MAX_SUBSCRIPTIONS = 100
 _Words = Annotated[tuple[str, ...], Meta(description='a list of texts; write ["10.0.0.0/8"]')]
 _Seconds = Annotated[float, Meta(description="a number of seconds; write 3600")]
 _Count = Annotated[int, Meta(description="a whole number; write 5")]
+
+TOOL_PREFIX = "tool_"
 
 _CREDENTIALS: dict[str, Callable[[str], Credential]] = {"token_env": Bearer, "secret_env": Signed}
 """The settings that name an environment variable with a secret, and the credential made from it."""
@@ -110,6 +112,11 @@ class RapServer(Part, frozen=True, kw_only=True):
     def may_present_to(self, url: str) -> bool:
         """Return whether the server of a URL may see the credential."""
         return origin_of(url) in map(origin_of, (self.url, *self.presents_to))
+
+
+def source_name_in(tool_id: ToolId) -> str:
+    """Return the name of a tool's server, which contains no dot."""
+    return tool_id.removeprefix(TOOL_PREFIX).partition(".")[0]
 
 
 class _RapTable(RapServer, frozen=True, kw_only=True):

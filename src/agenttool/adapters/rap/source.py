@@ -7,18 +7,17 @@ from dataclasses import replace
 
 from agenttool.adapters.rap.callback_urls import PATH, CallbackUrls, claim_address, find_claimed, load_secret
 from agenttool.adapters.rap.callbacks import CallbackHandler
-from agenttool.adapters.rap.declare import Toolset, declare, is_repeatable, source_name_in, withhold_clashes
-from agenttool.adapters.rap.discovery import Discovery
-from agenttool.adapters.rap.execute import DEFAULT_ATTEMPTS, NoticeSender, RapExecutor
+from agenttool.adapters.rap.declare import declare
+from agenttool.adapters.rap.discovery import Toolset, WatchedServer, withhold_clashes
+from agenttool.adapters.rap.execute import NoticeSender, RapExecutor
 from agenttool.adapters.rap.listener import CallbackApp, Listener, open_listener, open_previous_listener
-from agenttool.adapters.rap.settings import RapServer, read_source
+from agenttool.adapters.rap.settings import RapServer, read_source, source_name_in
 from agenttool.adapters.rap.subscriptions import SubscriptionStore, cancel_subscription_tool
 from agenttool.adapters.rap.threads import ThreadRegistry, ViewStore
-from agenttool.adapters.rap.wire import CloseThread, Manifest, Migrate, ToolDefinition, write
+from agenttool.adapters.rap.wire import CloseThread, Migrate, write
 from agenttool.adapters.source_settings import read_all
 from agenttool.config import environment
 from agenttool.http.client import HttpClient
-from agenttool.http.ssrf import SsrfPolicy
 from agenttool.ports.source import SourceHost, SourceSettings, SourceStatus, SourceTable
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import Lifecycle, ToolId
@@ -73,12 +72,11 @@ class RapClient:
     def __init__(self, servers: Iterable[RapServer]) -> None:
         """Take the servers; `connect` contacts them."""
         self.servers = tuple(servers)
-        self._clients = {each.name: HttpClient(_policy_of(each)) for each in self.servers}
-        self._by_name = {each.name: (each, _policy_of(each)) for each in self.servers}
-        self._discovery = Discovery(self.servers, self._clients)
+        self._watched = {each.name: WatchedServer(each) for each in self.servers}
+        self._watches: list[asyncio.Task[None]] = []
         self._declared: dict[ToolId, DeclaredTool] = {}
         self._update_lock = asyncio.Lock()
-        self._notices = NoticeSender((each, self._clients[each.name]) for each in self.servers)
+        self._notices = NoticeSender(self._watched.values())
         self._listener_faults: tuple[str, ...] = ()
         self._rejections: tuple[str, ...] = ()
         self._logged: frozenset[str] = frozenset()
@@ -100,52 +98,20 @@ class RapClient:
         moved_from = await claim_address(host.documents, own) if host.is_served else None
         other = None if host.is_served else await find_claimed(host.documents, own)
         self.moved_from = None if moved_from is None else moved_from.removesuffix(PATH)
-        self._assemble(host, other or own)
+        self._host = host
+        self.callbacks = CallbackHandler(host, other or own, self._watched, self._notices.cancel)
+        self.threads, self.views = self.callbacks.threads, self.callbacks.views
+        self.subscriptions = self.callbacks.subscriptions
         if other is None and host.public_url is None:
             await self._listen(secret)
         else:
             self._listener = await open_previous_listener(self.callbacks, host.documents, secret)
         self._warn_about_http()
         host.declare(cancel_subscription_tool(self.subscriptions, self._notices.cancel))
-        await self._discovery.discover_all(host)
+        await asyncio.gather(*(each.discover_first(host) for each in self._watched.values()))
         await self._update()
-        self._discovery.start_watch(self._update)
-
-    def _assemble(self, host: SourceHost, urls: CallbackUrls) -> None:
-        """Make the parts that need the host."""
-        self._host = host
-        self.threads = ThreadRegistry(host.documents)
-        self.subscriptions = SubscriptionStore(host.documents)
-        self.views = ViewStore(host.documents)
-        self.callbacks = CallbackHandler(
-            urls=urls,
-            results=host.results,
-            threads=self.threads,
-            views=self.views,
-            subscriptions=self.subscriptions,
-            source_of=self._source_of,
-            now_ns=host.now_ns,
-            unique=host.unique,
-            withdraw=self._notices.cancel,
-        )
-
-    def _declare(self, toolset: Toolset, manifest: Manifest, tool: ToolDefinition) -> DeclaredTool:
-        source = toolset.source
-        max_sends = source.attempts or (DEFAULT_ATTEMPTS if is_repeatable(source, tool) else 1)
-        executor = RapExecutor(
-            source=source,
-            manifest=manifest,
-            operation=tool.name,
-            max_sends=max_sends,
-            client=self._clients[source.name],
-            notices=self._notices,
-            pending=self._host.results.get,
-            suspect=self._discovery.suspect,
-            urls=self.callbacks.urls,
-            threads=self.threads,
-            now_ns=self._host.now_ns,
-        )
-        return declare(toolset, tool, executor)
+        for each in self._watched.values():
+            self._watches.append(asyncio.create_task(each.watch(self._update)))  # noqa: TID251 -- `close` is its parent
 
     async def _listen(self, secret: bytes) -> None:
         self._listener, fault = await open_listener(self.app, self._host.documents, secret)
@@ -178,7 +144,7 @@ class RapClient:
 
     def health(self) -> tuple[SourceStatus, ...]:
         """Return the discovery status of each server."""
-        return self._discovery.statuses
+        return tuple(each.status for each in self._watched.values())
 
     def awaits(self, tool_id: ToolId) -> str | None:
         """Return the server that calls of a tool wait for, because it does not offer the tool now; None if it does."""
@@ -200,9 +166,15 @@ class RapClient:
         The event loop runs other work in between, because a server may have very many tools.
         """
         faults: list[str] = []
-        loaded = [(each, each.manifest) for each in self._toolsets() if each.manifest is not None]
-        tools = [self._declare(toolset, manifest, tool) for toolset, manifest in loaded for tool in toolset.tools]
-        present, names = {each.declaration.tool_id for each in tools}, {each.source.name for each, _ in loaded}
+        tools: list[DeclaredTool] = []
+        names: set[str] = set()
+        for each in self._toolsets():
+            if each.manifest is not None:
+                names.add(each.source.name)
+                server, manifest = self._watched[each.source.name], each.manifest
+                made = (RapExecutor(server, manifest, tool, self.callbacks) for tool in each.tools)
+                tools += [declare(each, executor) for executor in made]
+        present = {each.declaration.tool_id for each in tools}
         tools += [  # waiting calls of a tool that is gone can still end
             replace(each, declaration=replace_record(each.declaration, lifecycle=Lifecycle.DISABLED))
             for tool_id, each in self._declared.items()
@@ -225,11 +197,7 @@ class RapClient:
         """Return the manifests; a name stays with the source that offers it already."""
         declarations = (each.declaration for each in self._declared.values())
         offered = {each.name: each.namespace for each in declarations if each.lifecycle is Lifecycle.AVAILABLE}
-        return withhold_clashes(self._discovery.toolsets, offered)
-
-    def _source_of(self, tool_id: ToolId) -> tuple[RapServer, SsrfPolicy] | None:
-        """Return the server of a tool, also while its manifest is not loaded, because its calls may wait."""
-        return self._by_name.get(source_name_in(tool_id))
+        return withhold_clashes([each.toolset for each in self._watched.values()], offered)
 
     async def close_thread(self, thread_id: str) -> None:
         """Close a thread: further callbacks for it are dropped, and every server is notified.
@@ -254,38 +222,36 @@ class RapClient:
         Returns:
             The faults; empty if all servers moved the session.
         """
-        flagged = [
-            each for each in self._discovery.toolsets if each.manifest is not None and each.manifest.needs_migration
-        ]
+        manifests = ((each, each.toolset.manifest) for each in self._watched.values())
+        flagged = [each for each, manifest in manifests if manifest is not None and manifest.needs_migration]
         missing = [each.source.name for each in flagged if each.source.name not in destinations]
         if missing:
             return tuple(f"{name!r} stores state and has no destination; name one" for name in missing)
-        moves = (self._migrate(each.source, session_id, destinations[each.source.name]) for each in flagged)
+        moves = (_migrate(each, session_id, destinations[each.source.name]) for each in flagged)
         return tuple(fault for fault in await asyncio.gather(*moves) if fault is not None)
-
-    async def _migrate(self, source: RapServer, session_id: str, destination: str) -> str | None:
-        client = HttpClient(_policy_of(source), timeout_s=MIGRATION_TIMEOUT_S)
-        try:
-            body = write(Migrate(session_id=session_id, destination_url=destination))
-            url = source.base + "/migrate"
-            reply = await client.post(url, body, source.headers("POST", url, body))
-        finally:
-            await client.close()
-        return None if reply.is_accepted else f"{source.name!r} did not migrate: {reply.fault or reply.status}"
 
     async def close(self) -> None:
         """Stop the watch and the listener, wait briefly for pending notices, and close the connections.
 
         Senders of callbacks retry later.
         """
-        await self._discovery.stop()
+        for watch in self._watches:
+            watch.cancel()
+        if self._watches:
+            await asyncio.wait(self._watches)
         if self._listener is not None:
             await self._listener.stop()
         await self._notices.close()
-        for client in self._clients.values():
-            await client.close()
+        for server in self._watched.values():
+            await server.client.close()
 
 
-def _policy_of(source: RapServer) -> SsrfPolicy:
-    """Return the SSRF policy of a server; one that is found over TLS must stay on TLS."""
-    return SsrfPolicy.parse(source.allow, https_only=source.url.startswith("https://"))
+async def _migrate(server: WatchedServer, session_id: str, destination: str) -> str | None:
+    source, client = server.source, HttpClient(server.policy, timeout_s=MIGRATION_TIMEOUT_S)
+    try:
+        body = write(Migrate(session_id=session_id, destination_url=destination))
+        url = source.base + "/migrate"
+        reply = await client.post(url, body, source.headers("POST", url, body))
+    finally:
+        await client.close()
+    return None if reply.is_accepted else f"{source.name!r} did not migrate: {reply.fault or reply.status}"
