@@ -195,7 +195,7 @@ def repeated_name(data: bytes, parsed: JsonObject) -> str | None:
         names = [name for name, _ in pairs]
         repeated.extend(name for name in names if names.count(name) > 1)
 
-    json.loads(data, object_pairs_hook=find)
+    json.loads(data, object_pairs_hook=find, parse_int=str)  # numbers do not matter here
     return next(iter(repeated), None)
 
 
@@ -212,19 +212,21 @@ def _count_colons(parsed: JsonObject) -> int:
     return count
 
 
-_PLACE = re.compile(r" - at `\$(?P<path>[^`]*)`$")
+_PLACE = re.compile(r" - at `(?:key in )?\$([^`]*)`$")
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
+
+
+def located(error: Exception) -> tuple[str, list[str]]:
+    """Return the message of a msgspec error, and the steps to its place, up to an object with arbitrary members."""
+    message, *place = _PLACE.split(str(error))
+    path = "".join(place).partition("[...]")[0]
+    return lower_first(message), [name or index for name, index in _STEP.findall(path)]
 
 
 def _explained(error: msgspec.ValidationError) -> RecordError:
     """Return a msgspec error as a `RecordError` with a JSON pointer."""
-    text = lower_first(str(error))
-    place = _PLACE.search(text)
-    if place is None:
-        return RecordError(f"{text}; see the record's schema")
-    steps = ("".join(step.groups(default="")) for step in _STEP.finditer(place["path"]))
-    pointer = "".join(f"/{step}" for step in steps)
-    return RecordError(f"{text[: place.start()]}; see the record's schema", pointer=pointer)
+    message, steps = located(error)
+    return RecordError(f"{message}; see the record's schema", pointer="".join(f"/{step}" for step in steps))
 
 
 def lower_first(text: str) -> str:

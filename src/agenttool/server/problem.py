@@ -6,15 +6,14 @@ from http import HTTPStatus
 
 from starlette.responses import Response
 
-from agenttool.codec import lower_first
+from agenttool.codec import located
 from agenttool.errors import ConfigError, KeyConflict, QuotaError, RecordError, StoreError
 from agenttool.http.request_guard import problem_document
 from agenttool.records import JsonObject
+from agenttool.schema.explain import pointer_of
 
-_PLACE = re.compile(r" - at `(?:key in )?\$(?P<path>[^`]*)`$")
 _NAMED = re.compile(r"(?:required|unknown) field `([^`]+)`")
 _MAX_CURSOR_DIGITS = 18  # fits in 64 bits
-_STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
 
 
 class Problem(Exception):
@@ -90,15 +89,12 @@ def parse_cursor(text: str | None) -> int | None:
 
 def invalid_member(error: Exception, known: Collection[str], *, prefix: str = "/") -> Problem:
     """Return the problem of a document that msgspec rejects, with a pointer; `known` are the valid members."""
-    text = str(error)
-    found, named = _PLACE.search(text), _NAMED.search(text)
-    steps = [] if found is None else [name or index for name, index in _STEP.findall(found["path"])]
-    if named is not None:
-        steps.append(named[1])
-    pointer = None if not steps else prefix + "/".join(each.replace("~", "~0").replace("/", "~1") for each in steps)
-    detail, is_unknown = _PLACE.sub("", text), "unknown field" in text and len(steps) == 1
+    detail, steps = located(error)
+    steps += _NAMED.findall(detail)
+    pointer = prefix + pointer_of(steps)[1:] if steps else None
+    is_unknown = "unknown field" in detail and len(steps) == 1
     remedy = f"use one of {', '.join(sorted(known))}" if is_unknown and known else "correct it"
-    return Problem(HTTPStatus.BAD_REQUEST, f"{lower_first(detail)}; {remedy}", pointer=pointer)
+    return Problem(HTTPStatus.BAD_REQUEST, f"{detail}; {remedy}", pointer=pointer)
 
 
 def draining() -> Problem:

@@ -12,7 +12,6 @@ import binascii
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
 from functools import cache
 from typing import Annotated, TypeVar, cast, get_origin
 from urllib.parse import urlsplit
@@ -20,7 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
-from agenttool.codec import SHALLOW, check_syntax, is_too_deep, json_bytes, lower_first
+from agenttool.codec import SHALLOW, check_syntax, is_too_deep, json_bytes, located, parse_object, repeated_name
 from agenttool.errors import RecordError
 from agenttool.records import Json, JsonObject
 from agenttool.schema.compile import compile_schema
@@ -45,8 +44,6 @@ _QUOTE = ord('"')
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[,\[{]', re.DOTALL)
 _LARGE, _MAX_PARTS = 1_000_000, 250_000
 """A message above this size may have this many members and items, because each costs far more than a byte of text."""
-_PATH = re.compile(r" - at `\$(?P<path>[^`]*)`$")
-_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -103,12 +100,11 @@ def _reject_ambiguous(data: bytes) -> None:
     """Reject duplicate members, nesting that only some parsers can read, and large messages of too many parts."""
     if len(data) > _LARGE and _has_too_many_parts(data):
         raise RecordError(f"a message of this size has at most {_MAX_PARTS} members and items; send them as a text")
-    try:
-        value = cast("Json", json.loads(data, object_pairs_hook=_unique, parse_int=str))  # numbers do not matter here
-    except RecursionError:
-        value = None
-    if len(data) > SHALLOW and (value is None or is_too_deep(value)):
+    message = parse_object(data, what="a message")
+    if len(data) > SHALLOW and is_too_deep(message):
         raise RecordError("a message must not be nested too deeply; flatten it")
+    if (name := repeated_name(data, message)) is not None:
+        raise RecordError(f"a member may occur only once, got {name[:_MAX_QUOTED]!r} twice; leave one out")
 
 
 def _has_too_many_parts(data: bytes) -> bool:
@@ -121,31 +117,15 @@ def _has_too_many_parts(data: bytes) -> bool:
     return False
 
 
-def _unique(members: list[tuple[str, Json]]) -> dict[str, Json]:
-    found = dict(members)
-    if len(found) == len(members):
-        return found
-    duplicate = next(name for name, count in Counter(name for name, _ in members).items() if count > 1)
-    raise RecordError(f"a member may occur only once, got {duplicate[:_MAX_QUOTED]!r} twice; leave one out")
-
-
 def _explained(error: msgspec.ValidationError) -> RecordError:
     """Return the library's error with our wording and a JSON pointer."""
-    text = str(error)
-    path = _PATH.search(text)
-    message = text[: path.start()] if path else text
-    pointer = pointer_of(_steps(path["path"])) if path else ""
+    message, steps = located(error)
     missing = re.search(r"missing required field `([^`]+)`", message)
     if missing:
-        return RecordError(f"a member {missing[1]!r} is required; add it", pointer=pointer + pointer_of([missing[1]]))
+        return RecordError(f"a member {missing[1]!r} is required; add it", pointer=pointer_of([*steps, missing[1]]))
     message = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in message[:_MAX_QUOTED])
     advice = "" if ";" in message else "; see the message's fields"
-    return RecordError(f"{lower_first(message)}{advice}", pointer=pointer)
-
-
-def _steps(path: str) -> Iterator[str]:
-    """Yield the steps of the library's path up to the first object with arbitrary members."""
-    return ("".join(step.groups(default="")) for step in _STEP.finditer(path.partition("[...]")[0]))
+    return RecordError(f"{message}{advice}", pointer=pointer_of(steps))
 
 
 class ToolDefinition(Message, frozen=True, kw_only=True):
