@@ -3,14 +3,13 @@
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TypeVar
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import Scope
+from starlette.types import ExceptionHandler, Scope
 
 from agenttool.adapters.rap import wire
 from agenttool.adapters.rap.credentials import CredentialRequest, Signed
@@ -30,7 +29,6 @@ _FULL = "too many calls are open; try again later"
 
 _log = logging.getLogger(__name__)
 
-_M = TypeVar("_M")
 _Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -96,7 +94,8 @@ class ProviderEndpoints:
             *(Route(path, handler, methods=["POST"]) for path, handler in posts.items()),
             *([Route(f"{OAUTH_PATH}{{client}}", self.redeem, methods=["GET"])] if self._settings.clients else []),
         ]
-        return Starlette(routes=routes, lifespan=self.lifespan, exception_handlers={StoreError: _store_error})
+        handlers: dict[type[Exception], ExceptionHandler] = {StoreError: _store_error, RecordError: _record_error}
+        return Starlette(routes=routes, lifespan=self.lifespan, exception_handlers=handlers)
 
     async def discover(self, request: Request) -> Response:
         """Return the manifest."""
@@ -120,7 +119,7 @@ class ProviderEndpoints:
             message = wire.read(body, wire.Invocation)
             error, call_id = "", message.call_id
         except RecordError as malformed:
-            message = _read(body, wire.ReturnAddress)
+            message = wire.read(body, wire.ReturnAddress)
             error, call_id = f"the invocation is malformed: {malformed}", message.echo
         self._check_url("callback_url", message.callback_url)
         call = NewCall(
@@ -143,20 +142,20 @@ class ProviderEndpoints:
     async def cancel_tool_call(self, request: Request) -> Response:
         """Process a cancellation; the answer is the same whether or not the call exists."""
         caller, body = await self._read_message(request)
-        notice = _read(body, wire.CancelToolCall)
+        notice = wire.read(body, wire.CancelToolCall)
         await self.service.cancel(caller, notice.thread_id, notice.tool_call_id)
         return Response()
 
     async def close_thread(self, request: Request) -> Response:
         """Process the closure of a thread; the answer is the same whether or not the thread exists."""
         caller, body = await self._read_message(request)
-        await self.service.close_thread(caller, _read(body, wire.CloseThread).thread_id)
+        await self.service.close_thread(caller, wire.read(body, wire.CloseThread).thread_id)
         return Response()
 
     async def migrate(self, request: Request) -> Response:
         """Move a session, and answer when it is moved or has failed."""
         caller, body = await self._read_message(request)
-        notice = _read(body, wire.Migrate)
+        notice = wire.read(body, wire.Migrate)
         self._check_url("destination_url", notice.destination_url)
         fault = await self.service.migrate(caller, notice)
         return Response() if fault is None else PlainTextResponse(fault, 502)
@@ -228,8 +227,5 @@ async def _store_error(request: Request, error: Exception) -> Response:
     return PlainTextResponse("the provider cannot store anything now; try again later", 503)
 
 
-def _read(body: bytes, kind: type[_M]) -> _M:
-    try:
-        return wire.read(body, kind)
-    except RecordError as error:
-        raise HTTPException(400, str(error)) from None
+async def _record_error(request: Request, error: Exception) -> Response:
+    return PlainTextResponse(str(error), 400)

@@ -8,7 +8,8 @@ import hashlib
 import secrets
 import threading
 import time
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import cast
@@ -112,15 +113,18 @@ def digest_of_token(token: str) -> str:
     return hashlib.sha256(token.encode(errors="replace")).hexdigest()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallServices:
-    """What a call needs of the provider that runs it; `pause` releases its slot while it waits for its user."""
+@dataclass(slots=True, kw_only=True, eq=False)
+class CallServices(ABC):
+    """What a call needs of the provider that runs it."""
 
     store: ProviderStore
     outbox: Outbox
     questions: Questions
     grants: GrantStore
-    pause: Callable[[int], AbstractAsyncContextManager[None]]
+
+    @abstractmethod
+    def pause(self, call: int) -> AbstractAsyncContextManager[None]:
+        """Release the slot of a call while it waits for its user."""
 
 
 class RapCall:

@@ -17,11 +17,8 @@ from agenttool.http.client import HttpClient
 from agenttool.http.limiter import ConcurrencyLimiter, Quota, RequestKey
 from agenttool.rap import tables
 from agenttool.rap.background import BackgroundTasks, error_location
-from agenttool.rap.call import CallServices, Questions, RapCall
+from agenttool.rap.call import CallServices, RapCall
 from agenttool.rap.declare import RapTool, message_for_caller
-from agenttool.rap.oauth import GrantStore
-from agenttool.rap.outbox import Outbox
-from agenttool.rap.store import ProviderStore
 from agenttool.rap.tool_api import (
     Declined,
     Event,
@@ -72,15 +69,11 @@ class CallRun:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class CallRunner:
+class CallRunner(CallServices):
     """Executes the calls of this process, and sends the events of subscriptions."""
 
-    store: ProviderStore
     client: HttpClient
-    outbox: Outbox
     tools: Mapping[str, RapTool]
-    questions: Questions
-    grants: GrantStore
     quota: Quota
     limiter: ConcurrencyLimiter
     tasks: BackgroundTasks
@@ -101,7 +94,7 @@ class CallRunner:
             run.cancel()
 
     @asynccontextmanager
-    async def _pause(self, call: int) -> AsyncGenerator[None]:
+    async def pause(self, call: int) -> AsyncGenerator[None]:
         """Release a call's permit and stop its timeout while it waits for its user."""
         run, loop = self._running[call], asyncio.get_running_loop()
         ends_at = None if run.timeout is None else run.timeout.when()
@@ -172,10 +165,7 @@ class CallRunner:
         await self.client.check_target(stored.callback_url, stored.caller)  # before any work is done
         if stored.state == "started" and not tool.is_repeatable:
             raise Declined(UNKNOWN)
-        services = CallServices(
-            store=self.store, outbox=self.outbox, questions=self.questions, grants=self.grants, pause=self._pause
-        )
-        run.call = RapCall(stored, services, invocation, tool.requires_auth)
+        run.call = RapCall(stored, self, invocation, tool.requires_auth)
         value = await self._run_tool(run, run.call, tool, invocation.arguments)
         if tool.is_subscription:
             await self._run_generator(run.call, cast("AsyncGenerator[object]", value))

@@ -61,11 +61,10 @@ class Limits:
         Raises:
             ConfigError: names the limit.
         """
-        running = ("max_running", "max_running_per_caller")
-        for name in (*running, "max_deliveries", "max_deliveries_per_caller", "delivery_s"):
+        runs, is_delivered = ("max_running", "max_running_per_caller"), ("max_deliveries", "max_deliveries_per_caller")
+        for name in (*runs, *is_delivered, "delivery_s"):
             if not getattr(self, name) > 0:
-                effect = "runs" if name in running else "is delivered"
-                raise ConfigError(f"{name} must be more than 0, or nothing {effect}; raise it")
+                raise ConfigError(f"{name} must be more than 0, or nothing runs or is delivered; raise it")
 
     @property
     def delivery_limits(self) -> ConcurrencyLimits:

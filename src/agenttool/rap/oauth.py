@@ -139,7 +139,7 @@ class GrantStore:
             tokens = await self._load(client, user_id)
             while tokens is not None and tokens.is_expired:
                 tokens = await self._refresh(client, user_id, tokens)
-        return None if tokens is None else tokens.access_token
+        return tokens and tokens.access_token
 
     async def _load(self, client: OAuthClient, user_id: str) -> Tokens | None:
         stored = await self.store.run(tables.find_grant, client.name, user_id)

@@ -95,7 +95,7 @@ class Provider:
             name=name,
             description=description,
             store=Path(store or f"{name.replace('/', '-')}.rap.db"),
-            url=None if url is None else url.rstrip("/"),
+            url=url and url.rstrip("/"),
             policy=SsrfPolicy.parse(allow, https_only=https_only),
             admits=auth.for_sender(SigningSide.RUNTIME) if isinstance(auth, Signed) else auth,
             presents=sign.for_sender(SigningSide.PROVIDER) if isinstance(sign, Signed) else sign,

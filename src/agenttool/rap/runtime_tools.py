@@ -60,7 +60,7 @@ def _runtime_tool(rt: Runtime, surface: ToolSurface, tool: OfferedTool, name: st
                     invocation_id=invocation_id,
                 ),
                 surface=surface,
-                actor_ref=None if call.user_id is None else f"rap:{call.user_id}",
+                actor_ref=call.user_id and f"rap:{call.user_id}",
             )
             result = await started.result()
         except asyncio.CancelledError:

@@ -90,7 +90,7 @@ def insert_call(connection: Connection, call: NewCall, ancestors: Sequence[str] 
 def insert_settled_call(connection: Connection, call: NewCall, result: bytes) -> OutgoingMessage | None:
     """Store a call together with its error result; None if it is stored already."""
     stored = insert_call(connection, replace(call, body=b""))  # no work needs the body
-    return None if stored is None else settle_call(connection, stored.number, [("result", result)])
+    return stored and settle_call(connection, stored.number, [("result", result)])
 
 
 def mark_started(connection: Connection, call: int) -> bool:
@@ -278,7 +278,7 @@ def append_event(
 def bookmark_of(connection: Connection, call: int) -> str | None:
     """Return the bookmark of a subscription's last event."""
     row = connection.execute("SELECT bookmark FROM subscriptions WHERE call = ?", (call,)).fetchone()
-    return None if row is None else row[0]
+    return row and row[0]
 
 
 def cancel_subscription(connection: Connection, call: int) -> None:
@@ -369,7 +369,7 @@ def find_question(connection: Connection, call: int, number: int) -> QuestionSta
         " FROM questions WHERE call = ? AND number = ?",
         (call, call, number),
     ).fetchone()
-    return None if row is None else QuestionState(*row)
+    return row and QuestionState(*row)
 
 
 def find_open_question(connection: Connection, token: str, now: int) -> OpenQuestion | None:
@@ -379,7 +379,7 @@ def find_open_question(connection: Connection, token: str, now: int) -> OpenQues
         " WHERE token = ? AND answer IS NULL AND expires_at > ? AND is_canceled = 0",
         (token, now),
     ).fetchone()
-    return None if row is None else OpenQuestion(*row)
+    return row and OpenQuestion(*row)
 
 
 def store_answer(connection: Connection, call: int, answer: str, number: int | None = None) -> list[int]:
@@ -403,7 +403,7 @@ def store_grant(connection: Connection, client: str, user_id: str, tokens: bytes
 def find_grant(connection: Connection, client: str, user_id: str) -> bytes | None:
     """Return a user's tokens; None if there are none."""
     row = connection.execute("SELECT tokens FROM grants WHERE client = ? AND user_id = ?", (client, user_id)).fetchone()
-    return None if row is None else row[0]
+    return row and row[0]
 
 
 def delete_grant(connection: Connection, client: str, user_id: str) -> None:

@@ -11,9 +11,9 @@ import hmac
 import re
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
 from agenttool.errors import ConfigError
@@ -24,8 +24,10 @@ MIN_SECRET_LENGTH = 16
 
 SIGNATURE_HEADER = "X-RAP-Signature"
 _SIGNATURE = re.compile(
-    r"v=2,from=(runtime|provider),to=([!-+\--~]{1,300}),t=(\d{1,12}),n=([0-9a-f]{32}),s=([0-9a-f]{64})"
+    r"v=2,from=(runtime|provider),to=([!-+\--~]{1,300}),t=(\d{1,12}),"
+    r"n=([0-9a-f]{32}),s=([0-9a-f]{64})"
 )
+"""The sender, the receiver, the time, the nonce, and the signature, which covers the others."""
 _TOKEN = re.compile(r"[\x21-\x7e]+")
 _PORTS = {"http": 80, "https": 443}
 
@@ -98,16 +100,6 @@ class SigningSide(ClosedEnum):
     PROVIDER = "provider"
 
 
-class _Signature(NamedTuple):
-    """The fields of a signature header; the signature covers the others."""
-
-    sender: str
-    to: str
-    time: str
-    nonce: str
-    signature: str
-
-
 class Signed:
     """A shared secret that is never sent. Each request is signed for one receiver, for a limited time, and used once.
 
@@ -151,8 +143,8 @@ class Signed:
 
     def nonce_of(self, request: CredentialRequest) -> tuple[str, float]:
         """Return the nonce of an admitted request, and the time at which its signature expires."""
-        given = _Signature(*_SIGNATURE.findall(request.headers[SIGNATURE_HEADER.lower()])[0])
-        return given.nonce, int(given.time) + self._window_s
+        _, _, moment, nonce, _ = _SIGNATURE.findall(request.headers[SIGNATURE_HEADER.lower()])[0]
+        return nonce, int(moment) + self._window_s
 
     def headers(self, method: str, url: str, body: bytes) -> Mapping[str, str]:
         """Return the header that signs a request for the server of its URL."""
@@ -166,27 +158,28 @@ class Signed:
         header = request.headers.get(SIGNATURE_HEADER.lower())
         if header is None:
             return f"the request is not signed; send {SIGNATURE_HEADER}"
-        matched = _SIGNATURE.fullmatch(header)
-        if matched is None:
+        given = _SIGNATURE.fullmatch(header)
+        if given is None:
             return f"{SIGNATURE_HEADER} is not a signature of version 2"
         if request.url is None:
             return "this server does not know its own address; its operator must configure it"
-        given = _Signature(*matched.groups())
-        if not hmac.compare_digest(self._sign(given[:-1], request.method, request.url, request.body), given.signature):
+        *fields, signature = given.groups()
+        if not hmac.compare_digest(self._sign(fields, request.method, request.url, request.body), signature):
             return "the signature is wrong: the secret, method, path or body differs from what was signed"
-        return self._fields_error(given, origin_of(request.url))
+        return self._fields_error(fields, origin_of(request.url))
 
-    def _fields_error(self, given: _Signature, origin: str) -> str | None:
+    def _fields_error(self, fields: list[str], origin: str) -> str | None:
         """Return why a request with a valid signature is not for this server now."""
-        if given.sender != self._sender.value:
-            return f"the request is signed by a {given.sender}, and this server accepts only a {self._sender.value}"
-        if given.to != origin:
-            return f"the request is signed for {given.to}, and this server has another address"
-        if abs(self._clock() - int(given.time)) > self._window_s:
+        sender, to, moment, _ = fields
+        if sender != self._sender.value:
+            return f"the request is signed by a {sender}, and this server accepts only a {self._sender.value}"
+        if to != origin:
+            return f"the request is signed for {to}, and this server has another address"
+        if abs(self._clock() - int(moment)) > self._window_s:
             return f"the request was signed more than {self._window_s} seconds from now; synchronize the clocks"
         return None
 
-    def _sign(self, fields: tuple[str, ...], method: str, url: str, body: bytes) -> str:
+    def _sign(self, fields: Iterable[str], method: str, url: str, body: bytes) -> str:
         parts = urlsplit(url)
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         lines = ("rap-signature-2", *fields, method.upper(), target, hashlib.sha256(body).hexdigest())

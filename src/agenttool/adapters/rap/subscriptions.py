@@ -9,9 +9,8 @@ from typing import Literal
 from agenttool.adapters.rap.threads import thread_key
 from agenttool.adapters.rap.wire import SubscriptionEvent
 from agenttool.codec import read_own, write_own
-from agenttool.errors import ToolFailure
 from agenttool.ports.deferred import Thread
-from agenttool.ports.executor import Job
+from agenttool.ports.executor import Job, call_failure
 from agenttool.ports.stores import DocumentStore
 from agenttool.ports.tool import DeclaredTool, own_tool
 from agenttool.records import (
@@ -19,9 +18,7 @@ from agenttool.records import (
     InvocationId,
     JsonObject,
     Part,
-    RetryGuidance,
     RiskLevel,
-    ToolError,
     ToolKind,
     WriteEffect,
     replace,
@@ -197,10 +194,9 @@ class SubscriptionStore:
 
 def _injected(subscription: Subscription, message: SubscriptionEvent, event_id: str) -> InjectedEvent:
     own = subscription.thread
-    child = Thread(thread_id=f"{own.thread_id}/{event_id}", ancestors=(*own.ancestors, own.thread_id))
     return InjectedEvent(
         event_id=event_id,
-        thread=own if message.associative else child,
+        thread=own if message.associative else own.child(f"{own.thread_id}/{event_id}"),
         is_inline=message.associative,
         arguments={
             "original_tool_name": subscription.name,
@@ -228,12 +224,7 @@ class _CancelExecutor:
         tool_call_id = str(job.call_input["tool_call_id"])
         if not await self.subscriptions.end(job.thread.thread_id, tool_call_id):
             message = f"this thread has no open subscription {tool_call_id!r}; a thread cancels only its own"
-            retry = RetryGuidance(safe=True, arguments_must_change=True)
-            raise ToolFailure(
-                ToolError(
-                    error_class=ErrorClass.EXECUTION_FAILED, error_code="unknown_id", message=message, retry=retry
-                )
-            )
+            raise call_failure(ErrorClass.EXECUTION_FAILED, message, code="unknown_id")
         self.withdraw(InvocationId(tool_call_id), job.thread.thread_id)
         return f"The subscription {tool_call_id} is canceled."
 
