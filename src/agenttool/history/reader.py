@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import TypeAlias
 
 from agenttool.codec.moments import nanoseconds
 from agenttool.ports.facts import Fact
@@ -12,6 +12,7 @@ from agenttool.ports.world import Moment
 from agenttool.records import InvocationId
 from agenttool.stores.sqlite.fact_rows import ALL_FACTS, CallEnd, FactFilter
 from agenttool.stores.sqlite.leases import Ownership
+from agenttool.stores.sqlite.reader import SqliteReader
 
 PORTION = 1000
 """How many facts are read at a time."""
@@ -25,57 +26,6 @@ def start_ns(facts: Sequence[tuple[int, Fact]]) -> int:
     data = first.data
     started = None if data is None or isinstance(data, dict) else data.contributes().get("started_at")
     return min(first.at_ns, nanoseconds(datetime.fromisoformat(started))) if isinstance(started, str) else first.at_ns
-
-
-class JournalReader(Protocol):
-    """Reads the facts of calls; `SqliteReader` reads those of a file."""
-
-    @property
-    def path(self) -> Path:
-        """The file, for messages."""
-        ...
-
-    def head(self) -> Head:
-        """Return the end of the log."""
-        ...
-
-    def facts_of(self, invocation_id: InvocationId) -> Sequence[tuple[int, Fact]]:
-        """Return the facts of one call, each with its position."""
-        ...
-
-    def calls(
-        self, wanted: FactFilter, *, newest_first: bool = False, before: int | None = None
-    ) -> Iterator[tuple[int, list[tuple[int, Fact]]]]:
-        """Yield all facts of each call with a selected fact, and the position of its last selected fact, in order."""
-        ...
-
-    def ends(self, before: int | None = None) -> Iterator[CallEnd]:
-        """Yield the ends of calls before a position, the newest first."""
-        ...
-
-    def calls_beginning(self, beginning: str, limit: int) -> list[InvocationId]:
-        """Return the calls whose ids begin with a text, the newest first."""
-        ...
-
-    def calls_ending(self, ending: str, limit: int) -> list[InvocationId]:
-        """Return the calls whose ids end with a text, the newest first."""
-        ...
-
-    def calls_made_by(self, invocation_id: InvocationId, within: tuple[int, int], limit: int) -> list[InvocationId]:
-        """Return the nested calls of a call, in order."""
-        ...
-
-    def ownership(self, invocation_id: InvocationId, now: Moment) -> Ownership | None:
-        """Return the owner of an open call; none if it is not open."""
-        ...
-
-    def open_owners(self, now: Moment) -> Iterator[tuple[InvocationId, Ownership]]:
-        """Yield every open call with its owner."""
-        ...
-
-    def documents(self, kind: str) -> list[tuple[str, bytes]]:
-        """Return the documents of a kind by their keys."""
-        ...
 
 
 class MemoryReader:
@@ -146,3 +96,7 @@ class MemoryReader:
     def documents(self, kind: str) -> list[tuple[str, bytes]]:
         """Return none: readers of a process in memory ask its sources."""
         return []
+
+
+JournalReader: TypeAlias = SqliteReader | MemoryReader
+"""Reads the facts of calls: of a file, or of a runtime in memory."""
