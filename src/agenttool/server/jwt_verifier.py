@@ -68,9 +68,9 @@ class JwtVerifier:
             ConfigError: the file has no usable public key.
         """
         self._setting = setting
-        file, url = setting.public_key_file, setting.jwks_url
+        file = setting.public_key_file
         self._pinned = None if file is None else _read_key_file(Path(file))
-        self._keys = None if url is None else IssuerKeys(url, clock)
+        self._issuer = IssuerKeys(setting.jwks_url or "", clock)
 
     async def __call__(self, token: str) -> Identity:
         """Return the identity of a token.
@@ -86,7 +86,7 @@ class JwtVerifier:
         if algorithm not in self._setting.algorithms:
             wanted = ", ".join(self._setting.algorithms)
             raise unauthorized(f"the token is signed with {algorithm!r}; this server accepts {wanted}")
-        key = await self._key(header.get("kid"), algorithm)
+        key = self._pinned or await self._issuer.find(header.get("kid"), algorithm)
         try:
             claims = cast(
                 "JsonObject",
@@ -105,16 +105,6 @@ class JwtVerifier:
         except (TypeError, ValueError):  # a key of another kind than the algorithm needs
             raise unauthorized("the token is not valid: its key does not fit its algorithm; get a new one") from None
         return self._identity(claims)
-
-    async def _key(self, key_id: Json, algorithm: str) -> PublicKey:
-        if self._pinned is not None:
-            return self._pinned
-        if self._keys is None:
-            raise AssertionError("the settings name a file or a URL")
-        found = await self._keys.find(key_id, algorithm)
-        if found is None:
-            raise unauthorized(f"the issuer of the token has no key {key_id!r} for {algorithm}; get a new token")
-        return found
 
     def _identity(self, claims: JsonObject) -> Identity:
         setting = self._setting
@@ -166,20 +156,22 @@ class IssuerKeys:
         self._fault: str | None = None
         self._reading = asyncio.Lock()
 
-    async def find(self, key_id: Json, algorithm: str) -> PublicKey | None:
+    async def find(self, key_id: Json, algorithm: str) -> PublicKey:
         """Return the key of an id; without an id, the only key. For an unknown id, the keys are read again.
 
         Raises:
-            Problem: 503, because the keys cannot be read.
+            Problem: 401, because the issuer has no such key; 503, because the keys cannot be read.
         """
         found = self._known(key_id, algorithm, FRESH_S)
         if found is None:
             await self._refresh(has_key=self._known(key_id, algorithm, STALE_S) is not None)
             found = self._known(key_id, algorithm, STALE_S)
-        if found is None and self._fault is not None:
-            detail = f"the public keys of the issuer of tokens cannot be read: {self._fault}; send the request again"
-            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, headers={"retry-after": str(round(MIN_PAUSE_S))})
-        return found
+        if found is not None:
+            return found
+        if self._fault is None:
+            raise unauthorized(f"the issuer of the token has no key {key_id!r} for {algorithm}; get a new token")
+        detail = f"the public keys of the issuer of tokens cannot be read: {self._fault}; send the request again"
+        raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, headers={"retry-after": str(round(MIN_PAUSE_S))})
 
     def _known(self, key_id: Json, algorithm: str, max_age_s: float) -> PublicKey | None:
         if self._read_at is None or self._clock() - self._read_at > max_age_s:
