@@ -206,26 +206,26 @@ def _why_not(request: ApiRequest[Q, B], actor: str | None) -> str | None:
 
 async def _actor(tenant: Tenant, question: Question) -> str | None:
     invocation = await tenant.runtime.journal.invocation(question.invocation_id)
-    return None if invocation is None else invocation.actor_ref
+    return invocation and invocation.actor_ref
 
 
 async def _describe(request: ApiRequest[Q, B], question: Question) -> Approval:
     """Return a question with what an approver is shown about its tool."""
     tenant, verdict = request.tenant, question.verdict
     entry = tenant.runtime.inspection.tool(question.tool_id)
-    declaration = None if entry is None else entry.tool.declaration
-    contract = None if declaration is None else declaration.input_contract
-    schema = None if contract is None else contract.model_input_schema
+    declaration = entry and entry.tool.declaration
+    contract = declaration and declaration.input_contract
+    schema = contract and contract.model_input_schema
     details, actor = verdict.reason.details or {}, await _actor(tenant, question)
     why_not = _why_not(request, actor)
     return Approval.of(
         question,
         actor=actor,
-        source=None if declaration is None else declaration.namespace,
+        source=declaration and declaration.namespace,
         description="" if declaration is None else declaration.description,
         input=raw(question.shown),
         input_schema=raw(schema),
-        changed_since_approved=None if entry is None else bool(details.get("outdated_rule_refs")),
+        changed_since_approved=entry and bool(details.get("outdated_rule_refs")),
         mode=verdict.mode,
         rule_refs=[*verdict.rule_refs],
         overridden_rule_refs=[*(verdict.reason.beaten_rule_refs or ())],

@@ -56,7 +56,7 @@ def summary_of(call: ListedCall) -> CallSummary:
         approval_id=None if waits_for is None or waits_for.startswith(RESULT_PREFIX) else waits_for,
         approvals=[_answer(each) for each in call.approvals],
         canceled_by=call.canceled_by,
-        process=None if owner is None else owner_text(owner),
+        process=owner and owner_text(owner),
     )
 
 
@@ -83,7 +83,7 @@ def state_of(
         status=known.status.value,
         tool=tool_name(known.tool_id),
         approval_id=asked if is_asked else None,
-        expires_at=None if question is None else question.expires_at,
+        expires_at=question and question.expires_at,
         result=raw(None) if result is None else raw_record(result),
         notice=notice,
     )
@@ -112,7 +112,7 @@ def detail_of(call: RecordedCall, question: Question | None, notice: str | None)
             PayloadItem(digest=str(each.digest), media_type=each.media_type, size_bytes=each.size_bytes)
             for each in stored_refs(call.records).values()
         ],
-        process=None if call.owner is None else owner_text(call.owner),
+        process=call.owner and owner_text(call.owner),
     )
 
 

@@ -119,7 +119,7 @@ class EventHub:
     def _read_actor(self, call: InvocationId) -> str | None:
         """Return the actor of a call."""
         found = invocation_of(self._runtime.inspection.log.facts_of(call))
-        return None if found is None else found.actor_ref
+        return found and found.actor_ref
 
     def _is_for(self, actor: str | None, call: InvocationId | None) -> bool:
         """Return whether a reader gets the messages of a call: all of them, or only an actor those of its own."""
@@ -193,7 +193,7 @@ def _message(position: int, fact: Fact) -> bytes | None:
         data: JsonObject = {"position": position, "type": last, "at": at}
         return encode("catalog", {**data, "tool": tool_name(fact.tool_id) or None}, position)
     details = {name: value for each in types if each in _DETAILED for name, value in members_of(fact, each).items()}
-    status = None if fact.step.last is None else fact.step.last.value
+    status = fact.step.last and fact.step.last.value
     return encode(
         "call",
         {

@@ -270,7 +270,7 @@ class Gateway:
         if not rest.startswith(f"{CALLBACKS}/") or not is_tenant_name(name):
             return None
         tenant = await self.tenants.find(name)
-        rap = None if tenant is None else tenant.runtime.sources.find(RapClient)
+        rap = tenant and tenant.runtime.sources.find(RapClient)
         return PlainTextResponse("not found", HTTPStatus.NOT_FOUND) if rap is None else rap.app
 
 

@@ -89,7 +89,7 @@ async def list_sources(request: PlainRequest) -> SourceList:
                 next_try_at=None if status.next_try_at_ns is None else timestamp(status.next_try_at_ns),
                 tools=counts[status.source],
                 withheld=[*withheld, *(sorted(source.waiting) if isinstance(source, ReviewedSource) else ())],
-                protocol=None if server is None else server.protocol_version,
+                protocol=server and server.protocol_version,
                 has_log=server is not None,
             )
         )

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from hashlib import sha256
 
-from agenttool.codec import read_own, write_own
-from agenttool.errors import ConfigError, RecordError, StoreError
+from agenttool.codec import read_stored, write_own
+from agenttool.errors import ConfigError, StoreError
 from agenttool.ports.identity import DEFAULT_TENANT, AccessRole, IdentityKind, Principal
 from agenttool.ports.quota import PER_CALLER
 from agenttool.ports.stores import DocumentStore
@@ -136,7 +136,7 @@ class AccessGrants:
         if prefix != kind.value or not grant_id.isascii() or not grant_id.isalnum():
             return None
         body = await self._documents.get(DOCUMENT_KIND, _key(kind, grant_id))
-        grant = None if body is None else _read(body)
+        grant = read_stored(body, Grant)
         known = b"" if grant is None else grant.digest
         if not hmac.compare_digest(known, _digest(secret)) or grant is None or body is None:
             return None
@@ -180,12 +180,12 @@ class AccessGrants:
     async def get(self, kind: GrantKind, grant_id: str) -> Grant | None:
         """Return a grant by its id, also a revoked one."""
         body = await self._documents.get(DOCUMENT_KIND, _key(kind, grant_id))
-        return None if body is None else _read(body)
+        return read_stored(body, Grant)
 
     async def list(self, kind: GrantKind, tenant: str | None = None) -> Sequence[Grant]:
         """Return the grants of a kind, of one tenant or of all."""
         page = await self._documents.page(DOCUMENT_KIND, prefix=f"{kind.value}_", limit=MAX_LISTED)
-        found = (_read(body) for _, body in page)
+        found = (read_stored(body, Grant) for _, body in page)
         listed = [each for each in found if each is not None and tenant in (None, each.tenant)]
         return sorted(listed, key=lambda each: each.created_at_s)
 
@@ -196,11 +196,10 @@ class AccessGrants:
         """
         key = _key(kind, grant_id)
         while (body := await self._documents.get(DOCUMENT_KIND, key)) is not None:
-            grant = _read(body)
+            grant = read_stored(body, Grant)
             if grant is None or tenant not in (None, grant.tenant) or grant.revoked_at_s is not None:
                 return False
-            revoked = replace(grant, revoked_at_s=self._now_s()) if kind is GrantKind.KEY else None
-            after = None if revoked is None else write_own(revoked)
+            after = write_own(replace(grant, revoked_at_s=self._now_s())) if kind is GrantKind.KEY else None
             if await self._documents.withdraw(DOCUMENT_KIND, key, before=body, after=after):
                 return True
         return False
@@ -232,10 +231,3 @@ def _key(kind: GrantKind, grant_id: str) -> str:
 
 def _digest(secret: str) -> bytes:
     return sha256(secret.encode()).digest()
-
-
-def _read(body: bytes) -> Grant | None:
-    try:
-        return read_own(body, Grant)
-    except RecordError:
-        return None

@@ -107,7 +107,7 @@ class Tenant:
     async def session_surface(self, caller: Principal) -> ToolSurface:
         """Return the current surface for requests of a caller that name none."""
         runtime, previous = self.runtime, self._session_surfaces.get(caller.subject)
-        known = None if previous is None else runtime.surfaces.find(previous.surface_id)
+        known = previous and runtime.surfaces.find(previous.surface_id)
         if previous is None and len(self._session_surfaces) >= MAX_SURFACES:
             del self._session_surfaces[next(iter(self._session_surfaces))]
         found = await self.create_surface(caller, "session") if known is None else runtime.surfaces.current(known)

@@ -214,7 +214,7 @@ class MemoryOpenCalls:
     async def get(self, invocation_id: InvocationId) -> OpenCall | None:
         """Return one call."""
         call = self._calls.get(invocation_id)
-        return None if call is None else self._with_answer(call)
+        return call and self._with_answer(call)
 
     async def by_approval(self, approval_id: ApprovalId) -> OpenCall | None:
         """Return the call that waits for the answer to this question."""

@@ -187,7 +187,7 @@ def _create_folder(folder: Path) -> None:
 
 def _path(digest: Digest) -> str | None:
     found = _DIGEST.fullmatch(digest)
-    return None if found is None else f"{_PREFIX}/{found[1]}/{found[2]}"
+    return found and f"{_PREFIX}/{found[1]}/{found[2]}"
 
 
 def _sync_path(path: Path) -> None:

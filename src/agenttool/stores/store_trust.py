@@ -36,7 +36,7 @@ def store_digest(file: Path) -> str | None:
             found = connection.execute("SELECT CAST(hash AS BLOB) FROM anchors WHERE position = 0").fetchone()
     except (OSError, *UNREADABLE):
         return None
-    return None if found is None else _digest(found[0])
+    return found and _digest(found[0])
 
 
 def _digest(first_hash: bytes) -> str:

@@ -162,7 +162,7 @@ class Ownership(NamedTuple):
     @property
     def process(self) -> str | None:
         """The id of the process and its machine, as in `4711@host`; none without an owner."""
-        return None if self.owner is None else self.owner.partition("#")[0]
+        return self.owner and self.owner.partition("#")[0]
 
 
 def find_open_calls(
@@ -181,7 +181,7 @@ def _ownership(
     leases: Mapping[str, bool], owner: str | None, waits_for: str | None = None, is_answered: int = 0
 ) -> Ownership:
     """Return the owner of a call, which waits for an answer that may be stored, or for nothing."""
-    is_valid = None if owner is None else leases.get(owner)
+    is_valid = owner and leases.get(owner)
     return Ownership(
         owner, bool(is_valid), waits_for, bool(is_answered), has_expired=is_valid is not None and not is_valid
     )
