@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import NamedTuple, cast
+from typing import cast
 from urllib.parse import urlsplit
 
 from agenttool.adapters.openapi.document import DocumentError, absolute_url, list_of, object_of, origin_of
@@ -80,8 +80,6 @@ _VARIABLE = re.compile(r"\{([^{}]+)\}")
 @dataclass(slots=True, kw_only=True, eq=False)
 class ToolInput:
     """The input of a tool, and where each argument belongs in a request.
-
-    Operations with the same parameters and body share it.
 
     Attributes:
         parameters: the parameters by the names of arguments.
@@ -196,14 +194,6 @@ def base_url(service: OpenApiService, servers: Sequence[JsonObject], place: str)
     return found
 
 
-class _Argument(NamedTuple):
-    """A parameter as an argument; `constant` is its single possible value, for which it needs no argument."""
-
-    name: str
-    converted: Converted
-    constant: Json
-
-
 class ToolMaker:
     """Makes tools of the operations of one document."""
 
@@ -220,16 +210,12 @@ class ToolMaker:
         self._place = place
         self._schemas = schemas
         self._security = security
-        self._headers = {each.lower() for each in (*service.headers, service.idempotency_header or "")}
         texts = (*service.headers.values(), *service.query.values())
-        self._credentials = tuple(sorted({name for text in texts for name in credentials_in(text)}))
-        # No functools.cache of methods: its circles would stay in memory until the garbage collector runs.
-        self._arguments: dict[ApiParameter, _Argument | None] = {}
-        self._inputs: dict[tuple[object, ...], ToolInput] = {}
-        self._urls: dict[int, str] = {}
+        self._credentials = {name for text in texts for name in credentials_in(text)}
+        self._converted: dict[ApiParameter, Converted] = {}
         self._own_url: str | None = None
         with suppress(DocumentError):
-            self._own_url = self._url_of(servers)
+            self._own_url = base_url(service, servers, place)
 
     def make(self, operation: ApiOperation, name: str) -> OperationTool:
         """Return the tool of an operation.
@@ -237,60 +223,48 @@ class ToolMaker:
         Raises:
             DocumentError: no request can be made for it.
         """
-        keys = self._security.keys_of(operation)
-        key = operation.parameters, operation.body, operation.method == "GET", keys
-        if key not in self._inputs:
-            self._inputs[key] = self._input_of(*key)
-        url = self._url_of(operation.servers)
+        url = base_url(self._service, operation.servers, self._place)
         uses, missing = self._security.choose(operation, url)
-        facts = facts_of(self._service, operation, name)
-        credentials = self._credentials
-        if uses:
-            credentials = tuple(sorted({*credentials, *(name for each in uses for name in each.credentials)}))
+        credentials = self._credentials.union(name for each in uses for name in each.credentials)
         self._check_server(url, is_secret=bool(credentials or uses))
+        facts = facts_of(self._service, operation, name)
         return OperationTool(
             operation=operation,
             name=facts.name or name,
             base_url=url,
-            input=self._inputs[key],
+            input=self._input_of(operation),
             uses=uses,
-            credentials=credentials,
+            credentials=tuple(sorted(credentials)),
             missing=missing,
             facts=facts,
             description=_description_of(operation),
         )
 
-    def _input_of(
-        self,
-        parameters: tuple[ApiParameter, ...],
-        body: RequestBody | None,
-        is_read: bool,  # noqa: FBT001 -- a part of the key
-        keys: frozenset[tuple[str, str]],
-    ) -> ToolInput:
-        if len(parameters) > MAX_PARAMETERS:
-            raise DocumentError(f"it has {len(parameters)} parameters, more than {MAX_PARAMETERS}; exclude it")
+    def _input_of(self, operation: ApiOperation) -> ToolInput:
+        if (count := len(operation.parameters)) > MAX_PARAMETERS:
+            raise DocumentError(f"it has {count} parameters, more than {MAX_PARAMETERS}; exclude it")
         properties: JsonObject = {}
         found = ToolInput(schema={"type": "object", "properties": properties, "additionalProperties": False})
         parts: list[Converted] = []
-        for parameter in parameters:
-            if parameter not in self._arguments:
-                self._arguments[parameter] = self._argument_of(parameter)
-            argument = self._arguments[parameter]
-            if argument is None or (keys and (parameter.where, parameter.name.lower()) in keys):
+        supplied = self._security.supplied(operation)
+        for parameter in operation.parameters:
+            if (parameter.where, parameter.name.lower()) in supplied:
                 continue
-            name, converted, constant = argument
-            if constant is not None:
+            converted = self._convert(parameter)
+            choices = list_of(converted.schema.get("enum"))
+            constant = choices[0] if len(choices) == 1 else converted.schema.get("const")
+            if parameter.is_required and constant is not None:
                 found.fixed.append((parameter, constant))
                 continue
-            if name in properties:
-                name = _argument_name(name, parameter.where, properties)
+            name = _argument_name(parameter.name, parameter.where, properties)
             found.add(name, converted.schema, is_required=parameter.is_required)
             found.parameters[name] = parameter
             parts.append(converted)
         found.body_argument = _argument_name(BODY, "json", properties)
-        if body is not None:
-            parts.append(self._add_body(body, found))
-        if is_read and has_pages(self._service, parameters) and PAGES not in properties:
+        if operation.body is not None:
+            parts.append(self._add_body(operation.body, found))
+        has_several = operation.method == "GET" and has_pages(self._service, operation.parameters)
+        if has_several and PAGES not in properties:
             found.is_paged, limit = True, self._service.max_pages
             note = f"How many pages to fetch and join, at most {limit}."
             properties[PAGES] = {"type": "integer", "minimum": 1, "maximum": limit, "description": note}
@@ -298,6 +272,12 @@ class ToolMaker:
         if names:
             found.schema["$defs"] = self._schemas.definitions(names, sum(each.size for each in parts))
         return found
+
+    def _convert(self, parameter: ApiParameter) -> Converted:
+        if parameter not in self._converted:
+            schema = self._schemas.convert(parameter.schema, parameter.pointer, parameter.description)
+            self._converted[parameter] = schema
+        return self._converted[parameter]
 
     def _check_server(self, url: str, *, is_secret: bool) -> None:
         """Check that credentials, headers and query parameters of the settings go only to the document's server.
@@ -314,23 +294,6 @@ class ToolMaker:
                 f"its server {url!r} is not that of the document, {self._own_url!r}, which alone gets the credentials; "
                 "for these operations add another source with include and server"
             )
-
-    def _url_of(self, servers: Sequence[JsonObject]) -> str:
-        key = id(servers[0]) if servers else 0  # operations of a document mostly share one
-        if key not in self._urls:
-            self._urls[key] = base_url(self._service, servers, self._place)
-        return self._urls[key]
-
-    def _argument_of(self, parameter: ApiParameter) -> _Argument | None:
-        """Return a parameter as an argument; None if the settings supply it."""
-        given = {"header": self._headers, "query": self._service.query}.get(parameter.where, ())
-        if (parameter.name.lower() if parameter.where == "header" else parameter.name) in given:
-            return None
-        converted = self._schemas.convert(parameter.schema, parameter.pointer, parameter.description)
-        choices = list_of(converted.schema.get("enum"))
-        constant = choices[0] if len(choices) == 1 else converted.schema.get("const")
-        constant = constant if parameter.is_required else None
-        return _Argument(_argument_name(parameter.name, parameter.where, {}), converted, constant)
 
     def _add_body(self, body: RequestBody, found: ToolInput) -> Converted:
         """Add the arguments of the body, and return its schema.

@@ -6,11 +6,11 @@ change it.
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import NamedTuple, cast
+from typing import cast
 
 from agenttool.adapters.openapi import swagger2
 from agenttool.adapters.openapi.declare import OperationTool, ToolMaker, facts_of, matches, tool_names
@@ -31,7 +31,6 @@ SHOWN = ("request", "servers", "title", "description", "tags", "inputSchema", "s
 """The members of a definition; a review shows those that differ."""
 
 _REFERENCE = re.compile(rb""""\$ref":("[^"\\]*(?:\\.[^"\\]*)*")""")
-_NONE = frozenset[str]()
 _MAX_RESPONSE_SCHEMA = 200_000
 _SHOWN = 3
 _VERSIONS = ("3.0", "3.1", "3.2")
@@ -238,30 +237,37 @@ def definition_of(tool: OperationTool, digest: str, security: SecuritySchemes) -
     }
 
 
-class _Digest(NamedTuple):
-    """The digest of a part of a document, and the references in it."""
-
-    text: str
-    references: frozenset[str]
-
-
 def digests_of(operations: Iterable[ApiOperation], references: References, security: SecuritySchemes) -> dict[str, str]:
-    """Return a digest of each operation, by method and path: of all that decides about a request.
+    """Return a digest of each operation, by method and path: of all that decides about a request."""
 
-    A part that several operations share, or refer to, is encoded once.
-    """
-    parameter, closure = cache(_parameter), _closures_of(references)
+    @cache
+    def target(reference: str) -> tuple[str, set[str]]:
+        try:
+            return _digest_of(references.target(reference))
+        except DocumentError:
+            return _digest_of(None)  # it was reported where it is used
+
+    def closure(names: Iterable[str]) -> str:
+        """Return the digests of all that some references lead to, and of all that is referred to from there."""
+        found: dict[str, Json] = {}
+        waiting = [*names]
+        while waiting:
+            name = waiting.pop()
+            if name not in found:
+                found[name], following = target(name)
+                waiting += following
+        return _digest_of(found)[0]
 
     @cache
     def request(parameters: tuple[ApiParameter, ...], body: RequestBody | None) -> str:
         """Return a digest of parameters and a body, with what they refer to."""
-        parts = [parameter(each) for each in parameters]
-        own: list[Json] = [each.text for each in parts]
+        parts = [_digest_of(_decisive(each)) for each in parameters]
+        own: list[Json] = [text for text, _ in parts]
         if body is not None:
             own += [body.content_type, body.schema, body.is_required, body.encoding, body.description]
-        found = _digest_of(own)
-        names = found.references.union(*[each.references for each in parts])
-        return found.text + closure(names) if names else found.text
+        text, names = _digest_of(own)
+        names = names.union(*[each for _, each in parts])
+        return text + closure(names) if names else text
 
     def digest(operation: ApiOperation) -> str:
         carriers = (security.scheme(name) for name in operation.schemes)
@@ -276,51 +282,19 @@ def digests_of(operations: Iterable[ApiOperation], references: References, secur
             [*operation.tags],
             request(operation.parameters, operation.body),
         ]
-        return _hash(sorted_json(own))
+        return _digest_of(own)[0]
 
     return {each.key: digest(each) for each in operations}
 
 
-def _closures_of(references: References) -> Callable[[frozenset[str]], str]:
-    """Return a function that digests all that some references lead to."""
-
-    @cache
-    def target(reference: str) -> _Digest:
-        try:
-            return _digest_of(references.target(reference))
-        except DocumentError:
-            return _digest_of(None)  # it was reported where it is used
-
-    @cache
-    def closure(names: frozenset[str]) -> str:
-        """Return the digests of all that some references lead to, and of all that is referred to from there."""
-        found: dict[str, Json] = {}
-        waiting = [*names]
-        while waiting:
-            name = waiting.pop()
-            if name not in found:
-                found[name], following = target(name)
-                waiting += following
-        return _digest_of(found).text
-
-    return closure
-
-
-def _parameter(each: ApiParameter) -> _Digest:
+def _decisive(each: ApiParameter) -> list[Json]:
     styles: list[Json] = [each.name, each.where, each.style, each.explode, each.is_required]
-    return _digest_of([*styles, each.allows_reserved, each.schema, each.description, each.content_type])
+    return [*styles, each.allows_reserved, each.schema, each.description, each.content_type]
 
 
-def _digest_of(value: Json) -> _Digest:
+def _digest_of(value: Json) -> tuple[str, set[str]]:
+    """Return the digest of a part of a document, and the references in it."""
     text = sorted_json(value)
     # Quotation marks within texts are escaped, so that only members look like this.
-    names = frozenset(map(_text, _REFERENCE.findall(text))) if b'"$ref":"' in text else _NONE
-    return _Digest(_hash(text), names)
-
-
-def _text(data: bytes) -> str:
-    return str(parse_value(data)) if b"\\" in data else data[1:-1].decode()
-
-
-def _hash(text: bytes) -> str:
-    return hashlib.blake2b(text, digest_size=16).hexdigest()
+    names = {str(parse_value(each)) for each in _REFERENCE.findall(text)}
+    return hashlib.blake2b(text, digest_size=16).hexdigest(), names

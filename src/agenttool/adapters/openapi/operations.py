@@ -156,8 +156,7 @@ class OperationReader:
     def __init__(self, references: References) -> None:
         """Take the document."""
         self._references = references
-        self._known: dict[tuple[str, str | bytes], object] = {}
-        self._lists: dict[tuple[ApiParameter, ...], tuple[ApiParameter, ...]] = {}
+        self._known: dict[tuple[str, bytes], object] = {}
         self.skipped: list[SkippedPart] = []
         self._root = self._fit(_DOCUMENT, references.root, "")
         self.servers = tuple(cast("list[JsonObject]", self._root.get("servers") or ()))
@@ -179,12 +178,9 @@ class OperationReader:
     def _once(self, read: Callable[[Json, str], _T], value: Json, pointer: str) -> _T:
         """Return what a method reads from a part.
 
-        A part with the same reference, or an equal list, is read once, unless a part of it must be reported for each.
+        A part that has the same text is read once, unless something in it must be reported for each.
         """
-        text = write_own(value) if isinstance(value, list) else object_of(value).get("$ref")
-        if not isinstance(text, str | bytes):
-            return read(value, pointer)
-        key, reports = (read.__name__, text), len(self.skipped)
+        key, reports = (read.__name__, write_own(value)), len(self.skipped)
         if key in self._known:
             return cast("_T", self._known[key])
         found = read(value, pointer)
@@ -236,9 +232,7 @@ class OperationReader:
         get = native.get
         servers = cast("list[JsonObject]", get("servers") or item.get("servers") or ())
         own, parameters = self._parameters(item.get("parameters"), get("parameters"), path, pointer)
-        body = (
-            self._once(self._body, native["requestBody"], f"{pointer}/requestBody") if "requestBody" in native else None
-        )
+        body = self._once(self._body, native.get("requestBody"), f"{pointer}/requestBody")
         security = self._root.get("security") if get("security") is None else get("security")
         return ApiOperation(
             method=method,
@@ -260,18 +254,14 @@ class OperationReader:
     def _parameters(
         self, shared: Json, own: Json, path: str, pointer: str
     ) -> tuple[list[Json], tuple[ApiParameter, ...]]:
-        """Return the parameters of an operation as the document has them, and all of them with those of its path.
-
-        Operations with the same parameters share one tuple.
-        """
+        """Return the parameters of an operation as the document has them, and all of them with those of its path."""
         _, found = self._once(self._parameter_list, shared, f"{pointer.rpartition('/')[0]}/parameters")
         natives, listed = self._once(self._parameter_list, own, f"{pointer}/parameters")
         found = found | listed
         for name in _PLACEHOLDER.findall(path):  # many documents do not declare all placeholders
             if ("path", name) not in found:
                 found["path", name] = ApiParameter(name=name, where="path", schema={"type": "string"})
-        parameters = tuple(found.values())
-        return natives, self._lists.setdefault(parameters, parameters)
+        return natives, tuple(found.values())
 
     def _parameter_list(self, value: Json, pointer: str) -> tuple[list[Json], dict[tuple[str, str], ApiParameter]]:
         """Return the parameters in a list as the document has them, and by place and name."""
@@ -338,26 +328,27 @@ class OperationReader:
             self._ignore(pointer, "it has no content, so that no body is sent; describe its content")
             return None
         chosen = min(content, key=_preference)
-        form = next((each for each in content if media_type(each) == MULTIPART), chosen)
-        media, files = self._media(content, chosen, pointer)
-        if files and form != chosen:  # only this media type can carry files
-            chosen = form
-            media, files = self._media(content, form, pointer)
+        media, files = self._media(content, chosen, pointer), JsonObject()
+        form = next((each for each in content if media_type(each) == MULTIPART), None)
+        if form is not None and self._files_in(media):  # only this media type can carry files
+            chosen, media = form, self._media(content, form, pointer)
+            files = self._files_in(media)
         items: JsonObject = {"type": "array", "items": media["itemSchema"]} if "itemSchema" in media else {}
         return RequestBody(
             content_type=chosen,
             schema=media.get("schema", items),
-            files=files if media_type(chosen) == MULTIPART else {},
+            files=files,
             is_required=native.get("required") is True,
             encoding=object_of(media.get("encoding")),
             description=string_of(native.get("description")),
             pointer=f"{pointer}/content/{escape(chosen)}/schema",
         )
 
-    def _media(self, content: JsonObject, kind: str, pointer: str) -> tuple[JsonObject, JsonObject]:
-        """Return the object of a media type, and the members of its schema that are files."""
-        media, _ = self._resolve(_MEDIA, content[kind] or {}, f"{pointer}/content/{escape(kind)}")
-        return media, file_members(media.get("schema", {}), self._references)
+    def _media(self, content: JsonObject, kind: str, pointer: str) -> JsonObject:
+        return self._resolve(_MEDIA, content[kind] or {}, f"{pointer}/content/{escape(kind)}")[0]
+
+    def _files_in(self, media: JsonObject) -> JsonObject:
+        return file_members(media.get("schema", {}), self._references)
 
 
 def media_type(content_type: str) -> str:

@@ -11,10 +11,16 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import lru_cache
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
-from agenttool.adapters.openapi.document import DocumentError, References, UnreadableDocument, list_of, object_of
+from agenttool.adapters.openapi.document import (
+    DocumentError,
+    References,
+    UnreadableDocument,
+    list_of,
+    object_of,
+    string_of,
+)
 from agenttool.adapters.openapi.shapes import LIST, OBJECT, PART_IGNORED, TEXT, TEXTS, Shape, SkippedPart, escape
 from agenttool.codec import write_own
 from agenttool.records import Json, JsonObject
@@ -28,6 +34,11 @@ _MAX_DEPTH = 100
 _DEFS = "#/$defs/"
 _NAMED = re.compile(rb'"\$ref":"#/\$defs/([A-Za-z0-9_.-]+)"')
 _TYPES = frozenset({"string", "integer", "number", "boolean", "null", "array", "object"})
+_TYPE = f"one of {', '.join(sorted(_TYPES))}, or a list of them"
+_COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
+_MARKS = ("nullable", "x-nullable", "readOnly", "writeOnly")
+"""Words that are only checked here."""
+
 _FORMATS = frozenset({"date", "date-time", "uri", "email", "uuid", "byte", "ipv4", "ipv6"})
 _SCHEMA_WORDS = ("items", "not", "contains", "propertyNames", "additionalProperties", "if", "then", "else")
 _LIST_WORDS = ("allOf", "anyOf", "oneOf", "prefixItems")
@@ -36,8 +47,8 @@ _NESTED_WORDS = frozenset({*_SCHEMA_WORDS, *_LIST_WORDS, *_MAP_WORDS, "required"
 _OBJECT_WORDS = frozenset({"type", "properties", "required", "description"})
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 _MARKUP = re.compile(r"<[^>\n]{1,200}>|\*\*+|__+")
-_TYPE = f"one of {', '.join(sorted(_TYPES))}, or a list of them"
 _PATTERN = "a regular expression that all validators understand"
+_EXCLUSIVE = {"minimum": "exclusiveMinimum", "maximum": "exclusiveMaximum"}
 _NOT_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 warnings.filterwarnings("ignore", category=FutureWarning, module=__name__)  # of patterns whose meaning may change
 FILE_SCHEMA: JsonObject = {
@@ -46,12 +57,8 @@ FILE_SCHEMA: JsonObject = {
 }
 
 
-@lru_cache(maxsize=4096)
 def plain_text(text: str, limit: int) -> str:
-    """Return the first sentences of a text without markup, up to a number of characters.
-
-    Documents repeat the descriptions of parameters in each operation.
-    """
+    """Return the first sentences of a text without markup, up to a number of characters."""
     text = text[: 2 * limit + 100].replace("`", "")
     if "](" in text:
         text = "".join(_LINK.split(text.replace("![", "[")))
@@ -96,7 +103,7 @@ class SchemaConverter:
         self._has_siblings = str(references.root.get("openapi")).startswith(("3.1", "3.2"))
         """Whether words beside `$ref` count; up to OpenAPI 3.0 they are ignored."""
         self._hidden = "writeOnly" if is_response else "readOnly"
-        self._scalars = _SCALARS_OF_RESPONSES if is_response else _SCALARS
+        self._rules = _RULES_OF_RESPONSES if is_response else _RULES
         self._definitions: dict[str, Converted] = {}
         self._names: dict[str, str] = {}
         self._targets: dict[str, str] = {}
@@ -153,12 +160,7 @@ class SchemaConverter:
         if name not in self._definitions:
             reference = self._targets[name]
             place = reference.partition("#")[2]
-            try:
-                self._definitions[name] = self.convert(self._references.target(reference), place)
-            except UnreadableDocument:
-                raise
-            except DocumentError as error:
-                self._definitions[name] = measured(self._loosen(place, str(error)))
+            self._definitions[name] = self.convert(self._references.target(reference), place)
         return self._definitions[name]
 
     def _name_of(self, reference: str) -> str:
@@ -196,28 +198,16 @@ class SchemaConverter:
     def _words(self, value: JsonObject, pointer: str, depth: int) -> JsonObject:
         """Return the words of a schema that JSON Schema has, with values that it allows."""
         found: JsonObject = {}
-        scalars = self._scalars
         for word, each in value.items():  # a schema has few words of the many that are possible
-            read = scalars.get(word)
-            if read is not None:
-                try:
-                    allowed = None if each is None else read(each)
-                except ValueError as error:
-                    self._loosen(f"{pointer}/{word}", f"it must be {error}, got {reprlib.repr(each)}")
-                    continue
-                if allowed is not None:
-                    found[word] = allowed
-            elif word in _NESTED_WORDS:
+            if word in _NESTED_WORDS:
                 self._add_nested(word, value, found, pointer, depth)
-            elif word == "const":
-                found[word] = each
-        if len(values := list_of(found.get("enum"))) > _LONG_ENUM:
-            _shorten_enum(values, found)
-        if "minimum" in found or "maximum" in found:
-            _apply_exclusive(value, found)
-        if "properties" in found and "type" not in found and "anyOf" not in found:
-            found["type"] = "object"
-        return found
+            elif word in self._rules and each is not None:
+                expected, is_valid = self._rules[word]
+                if is_valid(each):
+                    found[word] = each
+                else:
+                    self._loosen(f"{pointer}/{word}", f"it must be {expected}, got {reprlib.repr(each)}")
+        return _modern(found)
 
     def _reference(self, reference: str, value: JsonObject, pointer: str, depth: int) -> JsonObject:
         try:
@@ -277,94 +267,76 @@ def _members_of(*schemas: JsonObject) -> JsonObject:
     return {"properties": properties, **({"required": [*required]} if required else {})}
 
 
-def _wrong(expected: str) -> NoReturn:
-    raise ValueError(expected)
+def _modern(words: JsonObject) -> JsonObject:
+    """Return words of OpenAPI with the values that JSON Schema 2020-12 has, as short as a model needs them."""
+    found: JsonObject = {word: each for word, each in words.items() if word not in _MARKS}
+    if found.get("type") == "file":
+        found["type"] = "string"
+    elif "type" not in found and "properties" in found and "anyOf" not in found:
+        found["type"] = "object"
+    note = plain_text(string_of(found.pop("description", "")), MAX_NOTE)
+    values = list_of(found.get("enum"))
+    if len(values) > _LONG_ENUM and len(write_own(values)) > _MAX_ENUM_BYTES:
+        del found["enum"]  # the service checks the value
+        note = f"{note} One of {len(values):,} values, such as {', '.join(map(str, values[:5]))}.".lstrip()
+    if note:
+        found["description"] = note
+    if "format" in found and found["format"] not in _FORMATS:
+        del found["format"]
+    for word, exclusive in _EXCLUSIVE.items():
+        if isinstance(found.get(exclusive), bool):  # OpenAPI 3.0 writes whether the inclusive limit is exclusive
+            is_exclusive = found.pop(exclusive)
+            if is_exclusive and word in found:
+                found[exclusive] = found.pop(word)
+    return found
 
 
-def _type(value: Json) -> Json:
-    if isinstance(value, str):
-        return "string" if value == "file" else value if value in _TYPES else _wrong(_TYPE)
-    kinds = [each for each in list_of(value) if isinstance(each, str) and each in _TYPES]
-    return list(dict.fromkeys(kinds)) if kinds and len(kinds) == len(list_of(value)) else _wrong(_TYPE)
+def _is_number(value: Json) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _number(value: Json, least: float = float("-inf"), expected: str = "a number") -> int | float:
-    if isinstance(value, int | float) and not isinstance(value, bool) and value >= least:
-        return value
-    return _wrong(expected)
+def _is_count(value: Json) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 and value % 1 == 0
 
 
-def _limit(value: Json) -> Json:
-    """Return an exclusive limit; OpenAPI 3.0 writes whether the inclusive one is exclusive."""
-    return None if isinstance(value, bool) else _number(value)
+def _is_type(value: Json) -> bool:
+    kinds = [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, str)]
+    is_known = bool(kinds) and _TYPES.issuperset(kinds)
+    return value == "file" or (is_known and (value == kinds[0] or value == [*dict.fromkeys(kinds)]))
 
 
-def _count(value: Json) -> Json:
-    expected = "a whole number from 0 on"
-    number = _number(value, 0, expected)
-    return int(number) if number % 1 == 0 else _wrong(expected)
+def _is_text(value: Json) -> bool:
+    return isinstance(value, str)
 
 
-def _note(value: Json) -> Json:
-    return (plain_text(value, MAX_NOTE) if isinstance(value, str) else _wrong("a text")) or None
+def _is_flag(value: Json) -> bool:
+    return isinstance(value, bool)
 
 
-def _format(value: Json) -> Json:
-    text = value if isinstance(value, str) else _wrong("a text")
-    return text if text in _FORMATS else None
+def _always(_: Json) -> bool:
+    return True
 
 
-def _pattern(value: Json) -> Json:
-    return value if isinstance(value, str) and _is_regex(value) else _wrong(_PATTERN)
-
-
-def _flag(value: Json) -> Json:
-    return (value if isinstance(value, bool) else _wrong("true or false")) or None
-
-
-def _mark(value: Json) -> Json:
-    """Return None: the word is only checked here."""
-    return _flag(value) and None
-
-
-_ReadWord = Callable[[Json], Json]
-"""Returns the value of a word as JSON Schema allows it; None leaves it out. A ValueError says what it must be."""
-
-_SCALARS_OF_RESPONSES: dict[str, _ReadWord] = {
-    "type": _type,
-    "enum": lambda value: list_of(value) or _wrong("a list with a value"),
+_Rules = dict[str, tuple[str, Callable[[Json], bool]]]
+_RULES_OF_RESPONSES: _Rules = {
+    "type": (_TYPE, _is_type),
+    "enum": ("a list with a value", lambda value: bool(list_of(value))),
+    "const": ("", _always),
 }
 """Services keep their own limits and formats less strictly than callers must."""
 
-_SCALARS: dict[str, _ReadWord] = {
-    **_SCALARS_OF_RESPONSES,
-    **dict.fromkeys(("minimum", "maximum"), _number),
-    **dict.fromkeys(("exclusiveMinimum", "exclusiveMaximum"), _limit),
-    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _count),
-    "multipleOf": lambda value: _number(value, 0, "a number above 0") or _wrong("a number above 0"),
-    "pattern": _pattern,
-    "format": _format,
-    "uniqueItems": _flag,
-    **dict.fromkeys(("nullable", "x-nullable", "readOnly", "writeOnly", "deprecated"), _mark),
-    "description": _note,
-    "default": lambda value: value if isinstance(value, str | int | float | bool) else None,
+_RULES: _Rules = {
+    **_RULES_OF_RESPONSES,
+    **dict.fromkeys(_EXCLUSIVE, ("a number", _is_number)),
+    **dict.fromkeys(_EXCLUSIVE.values(), ("a number", lambda value: isinstance(value, int | float))),
+    **dict.fromkeys(_COUNTS, ("a whole number from 0 on", _is_count)),
+    **dict.fromkeys(("uniqueItems", *_MARKS), ("true or false", _is_flag)),
+    **dict.fromkeys(("format", "description"), ("a text", _is_text)),
+    "multipleOf": ("a number above 0", lambda value: isinstance(value, int | float) and value > 0),
+    "pattern": (_PATTERN, lambda value: isinstance(value, str) and _is_regex(value)),
+    "default": ("a value", _always),
 }
-"""The words whose values are no schemas."""
-
-
-def _shorten_enum(values: list[Json], found: JsonObject) -> None:
-    """Replace a list of values that would fill the schema by a note; the service checks the value."""
-    if len(write_own(values)) > _MAX_ENUM_BYTES:
-        del found["enum"]
-        note = f"One of {len(values):,} values, such as {', '.join(map(str, values[:5]))}."
-        found["description"] = f"{found['description']} {note}" if "description" in found else note
-
-
-def _apply_exclusive(value: JsonObject, found: JsonObject) -> None:
-    """Replace a limit that OpenAPI 3.0 marks as exclusive."""
-    for word, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
-        if value.get(exclusive) is True and word in found:
-            found[exclusive] = found.pop(word)
+"""What the value of each word must be that is no schema."""
 
 
 def _nullable(schema: JsonObject) -> JsonObject:
@@ -385,26 +357,26 @@ def _nullable(schema: JsonObject) -> JsonObject:
 def _placeholder(schema: JsonObject, name: str) -> JsonObject:
     """Return a schema that accepts at least what a definition accepts."""
     note = schema.get("description")
-    words = f"{name}: {note}" if isinstance(note, str) and note else name
-    kind = schema.get("type")
-    return {**({"type": kind} if kind is not None else {}), "description": plain_text(words, 80)}
+    words = plain_text(f"{name}: {note}" if note else name, 80)
+    return {**({"type": schema["type"]} if "type" in schema else {}), "description": words}
 
 
 def pruned(schema: JsonObject, depth: int = 3) -> JsonObject:
     """Return a schema without what is below some levels; it accepts at least the same values."""
+
+    def below(value: Json) -> Json:
+        return (pruned(value, depth - 1) if depth else {}) if isinstance(value, dict) else value
+
     found: JsonObject = {}
     for word, value in schema.items():
-        if isinstance(value, dict) and word == "properties":
-            found[word] = {
-                name: pruned(each, depth - 1) if depth and isinstance(each, dict) else {}
-                for name, each in value.items()
-            }
-        elif isinstance(value, dict):
-            found[word] = pruned(value, depth - 1) if depth else {}
-        elif word not in _LIST_WORDS:
+        if word in _MAP_WORDS:
+            found[word] = {name: below(each) for name, each in object_of(value).items()}
+        elif word in ("items", "additionalProperties"):
+            found[word] = below(value)
+        elif word in ("allOf", "anyOf", "prefixItems"):
+            found[word] = [below(each) for each in list_of(value)]
+        elif word == "required" or (word not in _NESTED_WORDS and not isinstance(value, dict)):
             found[word] = value
-        elif depth:
-            found[word] = [pruned(each, depth - 1) if isinstance(each, dict) else each for each in list_of(value)]
     return found
 
 
@@ -430,13 +402,13 @@ def file_members(schema: Json, references: References) -> JsonObject:
 
 def _file_schema(member: Json, references: References) -> JsonObject | None:
     parts = _parts(member, references)
+    items = [each for part in parts if "items" in part for each in _parts(part["items"], references)]
+    if not any(map(is_binary, (*parts, *items))):
+        return None
+    is_list = not any(map(is_binary, parts))
+    shown: JsonObject = {"type": "array", "items": FILE_SCHEMA} if is_list else FILE_SCHEMA
     is_nullable = any(part.get("nullable") is True or "null" in _kinds(part) for part in parts)
-    if any(map(is_binary, parts)):
-        return _nullable(FILE_SCHEMA) if is_nullable else FILE_SCHEMA
-    if any(is_binary(each) for part in parts if "items" in part for each in _parts(part["items"], references)):
-        shown: JsonObject = {"type": "array", "items": FILE_SCHEMA}
-        return _nullable(shown) if is_nullable else shown
-    return None
+    return _nullable(shown) if is_nullable else shown
 
 
 def _kinds(schema: JsonObject) -> list[Json]:
@@ -464,9 +436,6 @@ def _parts(schema: Json, references: References) -> list[JsonObject]:
 def is_binary(schema: Json) -> bool:
     """Return whether a schema is that of a file or other binary data."""
     found = object_of(schema)
-    kind = found.get("type")
-    is_text = kind == "string" or (isinstance(kind, list) and "string" in kind)
-    media = found.get("contentMediaType")
-    encoded = found.get("contentEncoding")
-    is_media = isinstance(media, str) and encoded is None and not media.startswith("text/")
-    return kind == "file" or (is_text and found.get("format") == "binary") or is_media
+    kinds, media = _kinds(found), string_of(found.get("contentMediaType"))
+    is_media = media and found.get("contentEncoding") is None and not media.startswith("text/")
+    return "file" in kinds or ("string" in kinds and found.get("format") == "binary") or bool(is_media)

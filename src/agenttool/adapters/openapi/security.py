@@ -104,10 +104,11 @@ class SecuritySchemes:
                 self.skipped.append(SkippedPart(place, str(error), PART_IGNORED))
         items = self.schemes.items()
         added = {"header": service.headers, "query": service.query}
-        written = {(where, name.lower()) for where, names in added.items() for name in names}
+        self._written = {(where, name.lower()) for where, names in added.items() for name in names}
         self.configured = {
-            name for name, each in items if name in self._values or (each.where, each.member.lower()) in written
+            name for name, each in items if name in self._values or (each.where, each.member.lower()) in self._written
         }
+        self._written.add(("header", (service.idempotency_header or "").lower()))
         self._used = {name for name, each in items if name in self._values and each.kind != "mutualTLS"}
         self._keys = {name: (each.where, each.member.lower()) for name, each in items if each.kind == "apiKey"}
 
@@ -115,13 +116,13 @@ class SecuritySchemes:
         """Return a scheme; one that the document does not describe is of no kind."""
         return self.schemes.get(name, SecurityScheme())
 
-    def keys_of(self, operation: ApiOperation) -> frozenset[tuple[str, str]]:
-        """Return the location and lower-case name of each API key of an operation; no caller chooses these.
+    def supplied(self, operation: ApiOperation) -> set[tuple[str, str]]:
+        """Return the location and lower-case name of what no caller chooses: API keys, and what the settings write.
 
         If the document does not state which operations use a key, all may.
         """
         names = self._keys if operation.security is None else operation.schemes
-        return frozenset(self._keys[name] for name in names if name in self._keys)
+        return self._written | {self._keys[name] for name in names if name in self._keys}
 
     def choose(self, operation: ApiOperation, base: str) -> tuple[tuple[SchemeUse, ...], tuple[str, ...]]:
         """Return the schemes that requests of an operation use, and those that are not configured.

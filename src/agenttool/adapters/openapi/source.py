@@ -408,10 +408,10 @@ def _refused(source: str, policy: SsrfPolicy, tools: Iterable[OperationTool]) ->
 
 def _origins(service: OpenApiService, imported: ImportedDocument) -> tuple[str, ...]:
     """Return the origins that requests with credentials of a document may go to."""
-    bases = {each.base_url for each in imported.tools}
-    for servers in {id(each.servers[0]) if each.servers else 0: each.servers for each in imported.operations}.values():
+    bases: set[str] = set()
+    for each in imported.operations:
         with suppress(DocumentError):
-            bases.add(base_url(service, servers, imported.place))
+            bases.add(base_url(service, each.servers, imported.place))
     tokens = {each.token_url_from(base) for base in bases for each in imported.security.schemes.values()}
     return tuple(sorted(map(origin_of, bases.union(filter(None, tokens)))))
 
