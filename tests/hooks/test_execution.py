@@ -24,7 +24,7 @@ class World:
 
     async def attempt(self, work, *, timeout_s):
         try:
-            return await work(), None
+            return await work, None
         except Exception as error:  # noqa: BLE001
             return None, error
 

@@ -3,12 +3,12 @@
 import logging
 import shlex
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from agenttool.adapters.python.threads import LeftBehind, run_function
+from agenttool.adapters.python.threads import runner_of
 from agenttool.call.services import OpenQuestions
 from agenttool.config import Config, rule_files
 from agenttool.config.program import program_name
@@ -27,7 +27,6 @@ Approval: TypeAlias = Callable[[Question], Decision | Awaitable[Decision]] | Lit
 log = logging.getLogger("agenttool.approvals")
 
 
-@dataclass(frozen=True, slots=True)
 class FunctionApprover:
     """Asks a function of the program: a coroutine function in the event loop, a plain function in a thread.
 
@@ -35,13 +34,13 @@ class FunctionApprover:
         name: the claim by which its answers are recorded.
     """
 
-    function: Callable[[Question], object]
-    name: str
-    left_behind: LeftBehind = field(default_factory=LeftBehind)
+    def __init__(self, function: Callable[[Question], object], name: str) -> None:
+        self.name = name
+        self._run = runner_of(function)
 
     async def __call__(self, question: Question) -> object:
         """Return the answer of the function."""
-        return await run_function(self.function, question, left_behind=self.left_behind)
+        return await self._run(question)
 
 
 @dataclass(frozen=True, slots=True)

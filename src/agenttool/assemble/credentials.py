@@ -15,7 +15,7 @@ from typing import TypeAlias, cast
 
 from agenttool.adapters.hook_commands.command_hook import find_program
 from agenttool.adapters.hook_commands.process import Program, run_program
-from agenttool.adapters.python.threads import LeftBehind, in_thread, run_function
+from agenttool.adapters.python.threads import LeftBehind, in_thread, runner_of
 from agenttool.config import Config, Setting, environment
 from agenttool.config.settings import CREDENTIAL_SOURCES, CredentialSource, CredentialTable, KeyringEntry
 from agenttool.config.table import TableError, read_table
@@ -154,11 +154,11 @@ def _command(argv: tuple[str, ...], folder: Path, pass_env: tuple[str, ...]) -> 
 
 def _function(function: CredentialFunction, *, takes_actor: bool) -> _Source:
     """Return a function of the program. The text of its exceptions may hold a secret, so only their class is shown."""
-    left_behind = LeftBehind()
+    run = runner_of(function)
 
     async def read(actor: str | None) -> str | FetchedCredential:
         try:
-            found = await run_function(function, *((actor,) if takes_actor else ()), left_behind=left_behind)
+            found = await run(*((actor,) if takes_actor else ()))
         except (CredentialMissing, ToolFailure):
             raise
         except Exception as error:

@@ -239,11 +239,11 @@ class Call:
         """The id of the result of this call."""
         return ResultId("res_" + self.unique)
 
-    def note(self, step: Step, data: FactData = None) -> int:
-        """Write a step to the journal, after the unwritten ones; return its time."""
+    def note(self, step: Step, data: FactData = None, moment: int = 0) -> int:
+        """Write a step to the journal, after the unwritten ones, now or at a time that has just passed; return its time."""
         if self.unwritten is not None:
             self.flush()
-        return self.write(step, data)
+        return self.core.journal.note(self, step, data, moment)
 
     def publish(self) -> None:
         """List the call as open and write its unwritten steps, before it waits."""

@@ -187,11 +187,11 @@ async def _store(call: Call, payload: Payload) -> Ref | None:
     digest = payload.ref.digest
     if digest is None:
         return None
-    uri, fault = await guard(lambda: _put(call, payload.data, digest))
+    uri, fault = await guard(_put(call, payload.data, digest))
     if fault is not None:
         return None
     await guard(
-        lambda: call.core.payloads.grant_read(PayloadReader(call.core.thread, call.actor_ref), digest)
+        call.core.payloads.grant_read(PayloadReader(call.core.thread, call.actor_ref), digest)
     )  # on failure a program can still fetch it by its digest
     call.core.host.offer_read_back(call.surface)
     return replace(payload.ref, uri=str(uri))

@@ -1,7 +1,7 @@
 """Judge one input: run the hooks, ask the advisers, evaluate the policy, and check an input that replaces it."""
 
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Coroutine
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -82,42 +82,28 @@ class HookWorld:
         return cast("JsonObject", restore_redacted(value, before, shown))
 
     async def attempt(
-        self, work: Callable[[], Coroutine[object, object, object]], *, timeout_s: float
+        self, work: Coroutine[object, object, object], *, timeout_s: float
     ) -> tuple[object, Exception | None]:
         """Run a hook in the caller's task, until its deadline or until the call is stopped.
 
         A later answer is dropped, because it may be a reaction to the interruption.
         """
-        call, core = self._call, self._call.core
-        call.drive = drive = Drive(core.timing.grace_period, GRACE_S)
-        is_late = False
-
-        def time_out() -> None:
-            nonlocal is_late
-            is_late = True
-            drive.stop()
-
-        deadline = core.timing.deadlines.arm(core.timing.deadlines.now() + timeout_s, time_out)
+        call, timing = self._call, self._call.core.timing
+        call.drive = drive = Drive(timing.grace_period, GRACE_S, deadlines=timing.deadlines, timeout_s=timeout_s)
         try:
-            answer, fault = await guard(lambda: drive.run(work()))
+            answer, fault = await guard(drive.run(work))
         finally:
-            core.timing.deadlines.cancel(deadline)
             call.drive = None
-        self._record_interruption(drive)
-        if is_late:
+        if drive.caller_canceled is not None:  # it is raised once the result is written
+            call.stop.interrupted = call.stop.interrupted or drive.caller_canceled
+            call.stop.reason = call.stop.reason or AbortReason.USER_INTERRUPTION
+        if drive.is_late:
             left = isinstance(answer, Stopped) and answer.abandoned
             message = f"no answer within {timeout_s:g} s" + ("; it ignored that, and was left behind" if left else "")
             return None, TimeoutError(message)
         if drive.stop_asked or isinstance(answer, Stopped):
             return None, InterruptedError("it was stopped before it answered")
         return answer, fault
-
-    def _record_interruption(self, drive: Drive) -> None:
-        """Store a cancellation of the caller's task, to raise it once the result is written."""
-        call = self._call
-        if drive.caller_canceled is not None:
-            call.stop.interrupted = call.stop.interrupted or drive.caller_canceled
-            call.stop.reason = call.stop.reason or AbortReason.USER_INTERRUPTION
 
 
 _STEPS: dict[HookEvent, tuple[Step, Step]] = {
@@ -156,17 +142,19 @@ async def run_hooks_at(
     )
     call.note(started, {"hook_event": event.value, "hooks": len(hooks)})
     outcome = await run_hooks(hooks, question, HookWorld(call))
-    outcome.runs = [_scrubbed_run(run, call.scrubber) for run in outcome.runs]
+    if call.scrubber is not None:
+        outcome.runs = [_scrubbed_run(run, call.scrubber) for run in outcome.runs]
+    counts = call.counts
     for run in outcome.runs:
-        call.counts.hook_runs += 1
+        counts.hook_runs += 1
         if run.reply.progress is not None:
             call.report(run.reply.progress)
-        hook_id = HookId(f"hook_{call.unique}-{call.counts.hook_runs}")
+        hook_id = HookId(f"hook_{call.unique}-{counts.hook_runs}")
         behavior, reason = run.reply.permission_result, run.reply.permission_reason
         if behavior is not None:
             vote = HookVote(hook=run.hook.name, hook_ref=hook_id, behavior=behavior, message=reason)
             call.votes = replace_record(call.votes, hooks=(*call.votes.hooks, vote))
-        call.note(completed, HookRan(run, event, hook_id))
+        call.note(completed, HookRan(run, event, hook_id), run.ended_ns)
     return outcome
 
 
@@ -175,10 +163,8 @@ def visible(mapped: Mapped) -> Json:
     return [item.text for item in mapped.result.model_facing_content or () if item.text is not None]
 
 
-def _scrubbed_run(run: HookRun, scrubber: Scrubber | None) -> HookRun:
+def _scrubbed_run(run: HookRun, scrubber: Scrubber) -> HookRun:
     """Return a run without the secrets of the call in its texts."""
-    if scrubber is None:
-        return run
     reply = run.reply
 
     def clean(text: str | None) -> str | None:
@@ -330,11 +316,7 @@ async def _ask_adviser(call: Call, tool: Tool, proposed: JsonObject, adviser: Ad
         input=own if adviser.is_trusted else world.shown(own),
         actor_ref=call.request.actor_ref,
     )
-
-    async def ask() -> object:
-        return await adviser.judge.advise(question)
-
-    advice, fault = await world.attempt(ask, timeout_s=adviser.timeout_s)
+    advice, fault = await world.attempt(_advised(adviser, question), timeout_s=adviser.timeout_s)
     kind = ExternalVoteKind.ENGINE if adviser.is_engine else ExternalVoteKind.CLASSIFIER
     is_valid = fault is None and isinstance(advice, Advice) and advice.behavior in (None, *_BEHAVIORS)
     if not is_valid or not isinstance(advice, Advice):
@@ -349,6 +331,10 @@ async def _ask_adviser(call: Call, tool: Tool, proposed: JsonObject, adviser: Ad
         reason=call.scrubber.text(reason) if call.scrubber and reason else reason,
         policy_refs=advice.policy_refs,
     )
+
+
+async def _advised(adviser: Adviser, question: AdviceQuestion) -> object:
+    return await adviser.judge.advise(question)
 
 
 _LATER = {

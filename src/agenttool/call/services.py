@@ -27,13 +27,13 @@ from agenttool.scheduler.retry import RetryPolicy
 from agenttool.scheduler.timeouts import Deadlines
 
 
-async def guard(work: Callable[[], Awaitable[object]]) -> tuple[object, Exception | None]:
+async def guard(work: Awaitable[object]) -> tuple[object, Exception | None]:
     """Await the work; return its value and none, or none and its exception.
 
     Interrupts and the cancellation of the caller's own task are raised.
     """
     try:
-        return await work(), None
+        return await work, None
     except Exception as error:  # noqa: BLE001 -- foreign code may raise anything
         return None, error
     except (KeyboardInterrupt, GeneratorExit):
@@ -316,7 +316,7 @@ class PayloadAccess:
 
     def put_soon(self, reader: PayloadReader, data: bytes, digest: Digest) -> None:
         """Store bytes in a task of its own; `close` waits for it."""
-        task = asyncio.create_task(guard(lambda: self._put(reader, data, digest)))  # noqa: TID251 -- `close` waits for it
+        task = asyncio.create_task(guard(self._put(reader, data, digest)))  # noqa: TID251 -- `close` waits for it
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

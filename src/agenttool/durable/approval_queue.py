@@ -160,7 +160,7 @@ async def ask_approver(queue: ApprovalQueue, approve: Approve, question: Questio
 
     The question stays open for others if the answer cannot be stored.
     """
-    given, fault = await guard(lambda: approve(copy_of(question)))
+    given, fault = await guard(approve(copy_of(question)))
     if fault is not None:
         log.error("the approver failed on %s of %r", question.approval_id, question.tool_name, exc_info=fault)
         given = Deny(f"the approver failed with {type(fault).__name__}; the log has the details")

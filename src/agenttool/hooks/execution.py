@@ -1,7 +1,7 @@
 """Run the hooks of one event in order until one stops the call or fails."""
 
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field, replace
+from collections.abc import Coroutine
+from dataclasses import dataclass, replace
 from typing import Protocol, cast
 
 from agenttool.codec import clone
@@ -33,7 +33,7 @@ class HookEnvironment(Protocol):
         ...
 
     async def attempt(
-        self, work: Callable[[], Coroutine[object, object, object]], *, timeout_s: float
+        self, work: Coroutine[object, object, object], *, timeout_s: float
     ) -> tuple[object, Exception | None]:
         """Run the work; return its value, or the exception that it raised.
 
@@ -58,23 +58,23 @@ class HookRun:
 class HookRuns:
     """The runs of all hooks of one event. A stop or a fault ends the sequence."""
 
-    runs: list[HookRun] = field(default_factory=list[HookRun])
+    runs: list[HookRun]
     updated_input: JsonObject | None = None
 
     @property
     def stopped_by(self) -> HookRun | None:
         """The run that stopped the call, if any."""
-        return next((run for run in self.runs if run.reply.stop is not None), None)
+        return self.runs[-1] if self.runs and self.runs[-1].reply.stop is not None else None
 
     @property
     def failed(self) -> HookRun | None:
         """The run that failed, if any."""
-        return next((run for run in self.runs if run.fault is not None), None)
+        return self.runs[-1] if self.runs and self.runs[-1].fault is not None else None
 
 
 async def run_hooks(hooks: tuple[Hook, ...], question: HookQuestion, world: HookEnvironment) -> HookRuns:
     """Run each hook in turn; a replaced input is passed to the next hook."""
-    rounds = HookRuns()
+    rounds = HookRuns([])
     for hook in hooks:
         run = await _ask(hook, question, world)
         rounds.runs.append(run)
@@ -87,25 +87,28 @@ async def run_hooks(hooks: tuple[Hook, ...], question: HookQuestion, world: Hook
 
 
 async def _ask(hook: Hook, question: HookQuestion, world: HookEnvironment) -> HookRun:
-    started, reply = world.now_ns(), SILENT
+    started, reply, words = world.now_ns(), SILENT, None
+    answer, fault = await world.attempt(_replied(hook, question, world), timeout_s=hook.timeout_s)
+    if fault is None:
+        reply = cast("HookReply", answer)
+    else:
+        words = f"hook {hook.name!r} failed: {type(fault).__name__}: {words_of(fault)}"
+    return HookRun(hook=hook, reply=reply, started_ns=started, ended_ns=world.now_ns(), fault=words)
+
+
+async def _replied(hook: Hook, question: HookQuestion, world: HookEnvironment) -> HookReply:
+    """Run a hook on copies of all values, and return its reply."""
+    output, details = question.output, question.details
     own = HookQuestion(
         hook_event=question.hook_event,
         invocation_id=question.invocation_id,
         tool_id=question.tool_id,
         tool_name=question.tool_name,
         input=clone(question.input if hook.is_trusted else world.shown(question.input)),
-        output=clone(question.output),
-        details=clone(question.details),
+        output=None if output is None else clone(output),
+        details=None if details is None else clone(details),
     )
-
-    async def answered() -> HookReply:
-        said = read_reply(await hook.runner.run(own), own.hook_event)
-        if said.updated_input is None or hook.is_trusted:
-            return said
-        return replace_record(said, updated_input=world.restored(said.updated_input, question.input))
-
-    answer, fault = await world.attempt(answered, timeout_s=hook.timeout_s)
-    if fault is None:
-        reply = cast("HookReply", answer)
-    words = None if fault is None else f"hook {hook.name!r} failed: {type(fault).__name__}: {words_of(fault)}"
-    return HookRun(hook=hook, reply=reply, started_ns=started, ended_ns=world.now_ns(), fault=words)
+    said = read_reply(await hook.runner.run(own), own.hook_event)
+    if said.updated_input is None or hook.is_trusted:
+        return said
+    return replace_record(said, updated_input=world.restored(said.updated_input, question.input))

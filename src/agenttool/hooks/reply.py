@@ -60,6 +60,8 @@ def read_reply(answer: object, event: HookEvent) -> HookReply:
     Raises:
         RecordError: it is not a reply; the message names the member, but not its value.
     """
+    if answer is None:
+        return SILENT
     reply = _read(answer)
     for name, places in _MEANT_AT.items():
         if event not in places and getattr(reply, name) is not getattr(SILENT, name):
@@ -69,8 +71,6 @@ def read_reply(answer: object, event: HookEvent) -> HookReply:
 
 def _read(answer: object) -> HookReply:
     """Return a copy of the reply, so that later changes of the original have no effect."""
-    if answer is None:
-        return SILENT
     said = members_of(answer) if isinstance(answer, HookReply) else answer
     if not isinstance(said, dict):
         raise RecordError(f"a hook answers with nothing or an object, got {type(answer).__name__}; return a HookReply")

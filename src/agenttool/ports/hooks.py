@@ -1,5 +1,6 @@
 """The port of hooks: functions or commands that users add to the phases of a call."""
 
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,7 +23,7 @@ class HookQuestion:
 class HookRunner(Protocol):
     """Runs one hook once."""
 
-    async def run(self, question: HookQuestion) -> object:
+    def run(self, question: HookQuestion) -> Coroutine[object, object, object]:
         """Run the hook and return its reply: none, a `HookReply`, or a JSON object with the members of one.
 
         Raises:

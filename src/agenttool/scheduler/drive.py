@@ -16,6 +16,7 @@ from types import coroutine
 from typing import TypeGuard, TypeVar, cast
 
 from agenttool.records import InterruptBehavior
+from agenttool.scheduler.timeouts import Deadline, Deadlines
 
 
 def answer_to(awaited: object) -> Generator[object, None, BaseException | None]:
@@ -96,10 +97,12 @@ class Drive:
 
     Attributes:
         stop_asked: whether `stop` was called before the end. If the tool still ended by itself, its result is valid.
+        is_late: whether it was stopped because it had waited until its timeout.
         caller_canceled: the cancellation of the caller's own task; raise it once the result is recorded.
     """
 
     stop_asked: bool = False
+    is_late: bool = False
     caller_canceled: CancelledError | None = None
 
     _task: "Task[object] | None" = None
@@ -111,12 +114,20 @@ class Drive:
     _before: int = 0
     """How often other code had canceled the task before the tool first waited."""
     _timer: TimerHandle | None = None
+    _deadline: Deadline | None = None
     _message: tuple[object, ...] = ()
 
-    def __init__(self, grace: GracePeriod, longest_s: float = inf) -> None:
-        """Start with a grace period, which is at most `longest_s` after a request to stop."""
+    def __init__(
+        self, grace: GracePeriod, longest_s: float = inf, *, deadlines: Deadlines | None = None, timeout_s: float = inf
+    ) -> None:
+        """Start with a grace period, which is at most `longest_s` after a request to stop.
+
+        A tool that still waits for something `timeout_s` after its first wait is stopped.
+        """
         self._grace = grace
         self._longest_s = longest_s
+        self._deadlines = deadlines
+        self._timeout_s = timeout_s
 
     @coroutine
     def run(self, tool: Coroutine[object, object, T]) -> Generator[object, None, T | Stopped]:
@@ -198,8 +209,14 @@ class Drive:
         self._task = current_task()
         if self._task is not None:
             self._before = self._task.cancelling()
+        if self._deadlines is not None:
+            self._deadline = self._deadlines.arm(self._deadlines.now() + self._timeout_s, self._time_out)
         if self.stop_asked:
             self._grant(min(self._grace.after_stop, self._longest_s))
+
+    def _time_out(self) -> None:
+        self.is_late = True
+        self.stop()
 
     def _cancel_task(self) -> None:
         """Cancel the task as `asyncio.timeout` does, so that scopes inside the tool count rightly."""
@@ -239,6 +256,8 @@ class Drive:
         self._is_over = True
         if self._timer is not None:
             self._timer.cancel()
+        if self._deadline is not None and self._deadlines is not None:
+            self._deadlines.cancel(self._deadline)
         task = self._task
         if task is None:
             return

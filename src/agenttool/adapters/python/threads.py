@@ -4,7 +4,7 @@ import asyncio
 import contextvars
 import inspect
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -123,12 +123,17 @@ async def in_thread(function: Callable[[], object], left_behind: LeftBehind, job
     return value
 
 
-async def run_function(function: Callable[..., object], *arguments: object, left_behind: LeftBehind) -> object:
-    """Run a coroutine function in the event loop, and any other in a thread; await what that returns."""
+def runner_of(function: Callable[..., object]) -> Callable[..., Coroutine[object, object, object]]:
+    """Return what runs a coroutine function in the event loop, and any other in a thread; it awaits what that returns."""
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
-        return await cast("Awaitable[object]", function(*arguments))
-    returned = await in_thread(partial(function, *arguments), left_behind)
-    return await cast("Awaitable[object]", returned) if inspect.isawaitable(returned) else returned
+        return cast("Callable[..., Coroutine[object, object, object]]", function)
+    left_behind = LeftBehind()
+
+    async def run(*arguments: object) -> object:
+        returned = await in_thread(partial(function, *arguments), left_behind)
+        return await cast("Awaitable[object]", returned) if inspect.isawaitable(returned) else returned
+
+    return run
 
 
 def _settle(done: "asyncio.Future[_Outcome]", ended: "asyncio.Future[None]", outcome: _Outcome) -> None:
@@ -144,7 +149,6 @@ def _own(error: BaseException) -> BaseException:
     return RuntimeError(f"{type(error).__name__}: {words_of(error)}")
 
 
-@dataclass(frozen=True, slots=True)
 class FunctionHook:
     """Runs a function as a hook: `Hook(name="guard", event=…, runner=FunctionHook(guard))`.
 
@@ -152,9 +156,9 @@ class FunctionHook:
     stops waiting for the thread at the deadline of the hook, but the thread runs to its end.
     """
 
-    function: Callable[[HookQuestion], object]
-    left_behind: LeftBehind = field(default_factory=LeftBehind)
+    def __init__(self, function: Callable[[HookQuestion], object]) -> None:
+        self._run = runner_of(function)
 
-    async def run(self, question: HookQuestion) -> object:
+    def run(self, question: HookQuestion) -> Coroutine[object, object, object]:
         """Run the function; an exception is the failure of the hook."""
-        return await run_function(self.function, question, left_behind=self.left_behind)
+        return self._run(question)
