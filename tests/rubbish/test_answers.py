@@ -3,7 +3,7 @@
 import asyncio
 import os
 import pwd
-from dataclasses import replace
+from agenttool.records import replace
 
 import pytest
 

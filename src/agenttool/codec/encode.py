@@ -61,6 +61,12 @@ class Lazy(Generic[_V]):
         """The value, which is computed once."""
         return self._compute()
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Lazy) and self.value == cast("Lazy[object]", other).value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
 
 def _encode_lazy(value: object) -> object:
     if isinstance(value, Lazy):

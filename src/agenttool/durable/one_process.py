@@ -1,14 +1,12 @@
 """The recovery of a store that no other process uses: it does nothing, and approvals are those of this process."""
 
-from dataclasses import replace
-
 from agenttool.call.approval import answer, questions_for_rules
 from agenttool.call.call import Core
 from agenttool.codec import clone, read_own, write_own
 from agenttool.codec.moments import timestamp
 from agenttool.policy.approvals import Answer, Answered, Approver, ByRules, Question, Refused
 from agenttool.policy.verdict import SuggestedUpdates, Verdict
-from agenttool.records import AbortReason, ApprovalId, Digest, InvocationId, SuggestedUpdate
+from agenttool.records import AbortReason, ApprovalId, Digest, InvocationId, SuggestedUpdate, replace
 
 
 class OneProcess:

@@ -1,7 +1,7 @@
 """Run the hooks of one event in order until one stops the call or fails."""
 
 from collections.abc import Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol, cast
 
 from agenttool.codec import clone
@@ -9,8 +9,7 @@ from agenttool.errors import words_of
 from agenttool.hooks.definition import Hook
 from agenttool.hooks.reply import SILENT, HookReply, read_reply
 from agenttool.ports.hooks import HookQuestion
-from agenttool.records import JsonObject
-from agenttool.records import replace as replace_record
+from agenttool.records import JsonObject, Part, replace
 
 
 class HookEnvironment(Protocol):
@@ -43,8 +42,7 @@ class HookEnvironment(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookRun:
+class HookRun(Part, frozen=True, kw_only=True):
     """One run of one hook."""
 
     hook: Hook
@@ -111,4 +109,4 @@ async def _replied(hook: Hook, question: HookQuestion, world: HookEnvironment) -
     said = read_reply(await hook.runner.run(own), own.hook_event)
     if said.updated_input is None or hook.is_trusted:
         return said
-    return replace_record(said, updated_input=world.restored(said.updated_input, question.input))
+    return replace(said, updated_input=world.restored(said.updated_input, question.input))

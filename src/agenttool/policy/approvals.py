@@ -6,7 +6,6 @@ bound to the digest of the real input, so an answer never covers another input. 
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias, cast
 
@@ -44,16 +43,15 @@ from agenttool.records import (
     ToolError,
     ToolId,
     ToolResult,
+    replace,
     text_item,
 )
-from agenttool.records import replace as replace_record
 
 MAX_ENDED = 10_000
 """How many questions are remembered after they ended, to distinguish a late answer from an unknown id."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Question:
+class Question(Part, frozen=True, kw_only=True, gc=True, dict=True):
     """One call that waits for an answer.
 
     Attributes:
@@ -75,7 +73,7 @@ class Question:
     verdict: Verdict
     asked_at: Timestamp
     expires_at: Timestamp
-    suggestions: SuggestedUpdates = field(default=NO_UPDATES, repr=False, compare=False)
+    suggestions: SuggestedUpdates = NO_UPDATES
 
     @property
     def suggested_updates(self) -> tuple[SuggestedUpdate, ...]:
@@ -108,8 +106,7 @@ class Question:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Approver:
+class Approver(Part, frozen=True, kw_only=True):
     """The approver of an answer, by each way in which it is known; `agenttool` itself is known by none.
 
     Attributes:
@@ -208,8 +205,7 @@ class RefusalReason(ClosedEnum):
     BAD_ANSWER = "bad_answer"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
+class Refused(Part, frozen=True, kw_only=True):
     """A refused answer, and the reason.
 
     Attributes:
@@ -222,8 +218,7 @@ class Refused:
     answered_by: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
+class Answered(Part, frozen=True, kw_only=True):
     """The accepted answer of a question.
 
     Attributes:
@@ -379,7 +374,7 @@ def _read_answer(question: Question, answer: Answer, by: Approver, now: Timestam
             rule = read_rule(Setting(members=_remembered(question, answer), source=RuleSource.SESSION))
         elif isinstance(answer, Edit):
             problem = RefusalReason.BAD_INPUT
-            answer = replace_record(answer, input=_own_copy(answer.input))
+            answer = replace(answer, input=_own_copy(answer.input))
             digest = digest_of_any(answer.input)
     except (TypeError, ValueError, RecordError) as error:
         return Refused(approval_id=question.approval_id, reason=problem, message=str(error))
@@ -496,7 +491,7 @@ def answer_record(answered: Answered, *, decision_id: DecisionId) -> PermissionD
     message = f"{answered.by.text} {'refused' if denied else 'approved'} the call{' with edits' if edited else ''}"
     details: JsonObject = {"approver": answered.by.members(), "shown_digest": answered.shown_digest}
     behavior = Behavior.DENY if denied else Behavior.ALLOW
-    return replace_record(
+    return replace(
         _prompt_record(question, decision_id, behavior, message, answered.at, details),
         updated_input=answer.input if edited else UNSET,
         user_modified=edited,
@@ -549,7 +544,7 @@ def rules_record(question: Question, verdict: Verdict, decision_id: DecisionId, 
         decided_at=at,
         input_digest=question.input_digest,
     )
-    return replace_record(record, answers=question.decision_id)
+    return replace(record, answers=question.decision_id)
 
 
 def edit_stands(verdict: Verdict) -> bool:

@@ -1,14 +1,12 @@
 """The port of hooks: functions or commands that users add to the phases of a call."""
 
 from collections.abc import Coroutine
-from dataclasses import dataclass
 from typing import Protocol
 
-from agenttool.records import HookEvent, InvocationId, Json, JsonObject, ToolId
+from agenttool.records import HookEvent, InvocationId, Json, JsonObject, Part, ToolId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookQuestion:
+class HookQuestion(Part, frozen=True, kw_only=True):
     """The input of a hook. Every value is a copy: changing it changes nothing."""
 
     hook_event: HookEvent
