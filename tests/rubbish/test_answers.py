@@ -3,13 +3,12 @@
 import asyncio
 import os
 import pwd
-from agenttool.records import replace
 
 import pytest
 
 from agenttool import AgentToolError, Runtime, tool
 from agenttool.policy.approvals import Allow, Answered, Deny, Edit, Refused, Remember
-from agenttool.records import ApprovalId
+from agenttool.records import ApprovalId, replace
 
 USER = pwd.getpwuid(os.getuid()).pw_name
 """The operating-system user of the tests."""

@@ -542,9 +542,9 @@ class Agent:
         """Close a question of a call that ends; return the answer that any process accepted before."""
         return await self.recovery.approvals.withdraw(question)
 
-    async def ask_approver(self, approve: Approve, question: Question) -> None:
+    def ask_approver(self, approve: Approve, question: Question) -> Coroutine[object, object, None]:
         """Ask the approver of the program, and record the answer."""
-        await ask_approver(ApprovalQueue(self.core, self.recovery, self.remembered), approve, question)
+        return ask_approver(ApprovalQueue(self.core, self.recovery, self.remembered), approve, question)
 
     async def leave_to_rules(self, question: Question) -> None:
         """Withdraw a stored question, unless it was answered: rules that were added later decide about its call."""

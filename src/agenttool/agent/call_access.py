@@ -61,7 +61,7 @@ class CallHandle:
         """Its status now.
 
         Raises:
-            ConfigError: the journal has no such call: it was deleted, or its process lost its lease before it was stored.
+            ConfigError: the journal has no such call: it was deleted, or was lost with the lease of its process.
         """
         call = self._call
         return self._recorded.status if call is None or call.is_parked else call.status or InvocationStatus.PLANNED

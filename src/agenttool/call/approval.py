@@ -6,11 +6,11 @@ process may give it (`stored_approvals.py`), and recovery delivers it to the pro
 
 import asyncio
 import logging
-from collections.abc import Generator, Sequence
+from collections.abc import Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import cast
+from typing import TypeAlias, cast
 
 from agenttool.call.call import Call, Core
 from agenttool.call.checkpoint import CheckpointKind, flush, save_checkpoint
@@ -25,9 +25,10 @@ from agenttool.call.judge import (
     request_votes,
 )
 from agenttool.call.running import resolve, run_stoppable
+from agenttool.call.services import Approve
 from agenttool.call.tool import Tool
-from agenttool.codec import json_bytes, parse_object
-from agenttool.codec.moments import timestamp
+from agenttool.codec import Lazy, json_bytes, parse_object
+from agenttool.codec.moments import later_timestamp, timestamp
 from agenttool.config import Setting
 from agenttool.errors import ConfigError, RecordError, StoreError, ToolFailure
 from agenttool.journal import steps
@@ -129,16 +130,18 @@ class RememberedRules:
 
     async def sync(self) -> bool:
         """Apply what other processes remembered or forgot; return whether a rule was added."""
-        async with self._syncing:  # otherwise two calls load the same rule, and log twice that it has ended
-            return await self._sync()
-
-    async def _sync(self) -> bool:
-        try:
-            stored = await self._documents.keys(REMEMBERED_RULE, limit=MAX_RULES)
-        except StoreError:
-            return False  # a call without its rule is asked about
-        if stored == [*self._known]:
+        if await self._stored_keys() == [*self._known]:
             return False
+        async with self._syncing:  # otherwise two calls load the same rule, and log twice that it has ended
+            return await self._apply(await self._stored_keys())
+
+    async def _stored_keys(self) -> Sequence[str]:
+        try:
+            return await self._documents.keys(REMEMBERED_RULE, limit=MAX_RULES)
+        except StoreError:
+            return [*self._known]  # a call without its rule is asked about
+
+    async def _apply(self, stored: Sequence[str]) -> bool:
         for key in self._known.keys() - set(stored):
             rule = self._known.pop(key)
             if rule is not None:
@@ -290,7 +293,7 @@ async def ask(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) ->
     call.final_input = proposed
     if core.questions.notify is not None:
         core.questions.notify(question)
-    save_checkpoint(call, CheckpointKind.ASKED, proposed, question)
+    core.questions.unstored.add(question.approval_id)
     answered = await wait_for_answer(call, question)
     return await conclude(call, tool, proposed, question, answered)
 
@@ -390,7 +393,8 @@ async def _ask_again(
 def _open(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -> Question:
     core, now = call.core, call.core.now_ns()
     call.counts.decisions += 1
-    shown = parse_object(json_bytes(proposed))
+    judged = json_bytes(proposed)
+    shown = parse_object(judged)
     shown = shown if call.mask is None else call.mask.redact(shown)
     question = Question(
         approval_id=ApprovalId(f"apr_{call.unique}-{call.counts.decisions}"),
@@ -404,12 +408,12 @@ def _open(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -> Que
         verdict=verdict,
         suggestions=_suggested(call, tool, proposed, verdict),
         asked_at=timestamp(now),
-        expires_at=timestamp(now + round(core.questions.ttl_s * 1e9)),
+        expires_at=later_timestamp(now + round(core.questions.ttl_s * 1e9)),
     )
     core.questions.book.open(question)
     evidence = Decided(
         verdict,
-        json_bytes(proposed),
+        judged,
         question.decision_id,
         call.mask,
         question.suggestions,
@@ -421,7 +425,48 @@ def _open(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -> Que
 
 
 async def wait_for_answer(call: Call, question: Question) -> Answered | None:
-    """Store a question, and return its first answer, of the program's approver or of any other; none if it expires.
+    """Return the first answer to a question, of the program's approver or of any other; none if it expires.
+
+    The program's approver is asked first. If its answer needs no wait, the question is never stored.
+
+    Raises:
+        ToolFailure: canceled, dependency_unavailable.
+    """
+    questions, approval_id = call.core.questions, question.approval_id
+    future = questions.waiting[approval_id] = call.core.timing.loop.create_future()
+    try:
+        asking = None if questions.approve is None else _ask_program(call, questions.approve, question)
+        if future.done():
+            return cast("Answered", future.result())
+        if approval_id in questions.unstored:
+            questions.unstored.discard(approval_id)
+            save_checkpoint(call, CheckpointKind.ASKED, call.final_input, question)
+        answered = await _wait_for_answer(call, question, future, asking)
+    finally:
+        questions.unstored.discard(approval_id)
+        del questions.waiting[approval_id]
+        if questions.book.get(approval_id) is not None:
+            questions.book.withdraw(approval_id, timestamp(call.core.now_ns()))
+    return answered or await call.core.host.stored_answer(question)
+
+
+_Asking: TypeAlias = tuple[Coroutine[object, object, None], object]
+"""An approver of the program that waits for something, and what it waits for."""
+
+
+def _ask_program(call: Call, approve: Approve, question: Question) -> _Asking | None:
+    """Ask the approver of the program; return none if it has answered without a wait."""
+    asking = call.core.host.ask_approver(approve, question)
+    try:
+        return asking, asking.send(None)
+    except StopIteration:
+        return None
+
+
+async def _wait_for_answer(
+    call: Call, question: Question, future: "asyncio.Future[object]", asking: _Asking | None
+) -> Answered | None:
+    """Store a question, and wait for its first answer; none if it expires.
 
     The call waits in its caller's task; a cancellation withdraws the question. The runtime may be closed as soon as the
     question is stored. So the drive exists before that, and the call can be parked.
@@ -430,14 +475,12 @@ async def wait_for_answer(call: Call, question: Question) -> Answered | None:
         ToolFailure: canceled, dependency_unavailable.
     """
     core = call.core
-    future: asyncio.Future[object] = core.timing.loop.create_future()
-    core.questions.waiting[question.approval_id] = future
     expiry = core.timing.deadlines.arm(core.timing.loop.time() + core.questions.ttl_s, partial(resolve, future))
     # A question that is the work of the tool itself counts as time of the caller; an approval does not.
     is_work = call.tool is not None and bool(call.tool.subject.interface.requires_user_interaction)
     try:
         with call.holding_nothing(), paused_timeouts(None if is_work else call.parent):
-            answered = await run_stoppable(call, _first_answer(call, question, future))
+            answered = await run_stoppable(call, _first_answer(call, question, future, asking))
     except ToolFailure:
         # An answer that was accepted is recorded, although the call does not run.
         answered = None if call.is_parked else await _withdraw(call, question, future)
@@ -445,24 +488,16 @@ async def wait_for_answer(call: Call, question: Question) -> Answered | None:
             raise
     finally:
         core.timing.deadlines.cancel(expiry)
-        del core.questions.waiting[question.approval_id]
-        core.questions.book.withdraw(question.approval_id, timestamp(core.now_ns()))
-    return cast("Answered | None", answered) or await core.host.stored_answer(question)
+    return cast("Answered | None", answered)
 
 
-async def _first_answer(call: Call, question: Question, future: "asyncio.Future[object]") -> object:
-    core, approve = call.core, call.core.questions.approve
-    await flush(call)
-    if approve is not None:
-        core.questions.for_program.add(question.approval_id)
-        drive = Drive(core.timing.grace_period)
-        future.add_done_callback(lambda _: drive.stop())  # another approver was faster
-        try:
-            await drive.run(core.host.ask_approver(approve, question))
-        finally:
-            core.questions.for_program.discard(question.approval_id)
-        if drive.caller_canceled is not None:
-            raise drive.caller_canceled
+async def _first_answer(
+    call: Call, question: Question, future: "asyncio.Future[object]", asking: _Asking | None
+) -> object:
+    if asking is None:
+        await flush(call)
+    else:
+        await _until_program_answers(call, question, future, asking)
     if future.done():
         return future.result()
     call.become_idle()  # people are asked, or the answer of the program could not be stored
@@ -470,6 +505,24 @@ async def _first_answer(call: Call, question: Question, future: "asyncio.Future[
         return await future
     finally:
         call.resume()
+
+
+async def _until_program_answers(
+    call: Call, question: Question, future: "asyncio.Future[object]", asking: _Asking
+) -> None:
+    """Store a question that its program's approver did not answer at once, and wait for the end of that approver."""
+    core, (approver, awaited) = call.core, asking
+    core.questions.for_program.add(question.approval_id)
+    try:
+        await flush(call)
+        drive = Drive(core.timing.grace_period)
+        future.add_done_callback(lambda _: drive.stop())  # another approver was faster
+        await drive.carry(approver, awaited)
+    finally:
+        core.questions.for_program.discard(question.approval_id)
+        approver.close()
+    if drive.caller_canceled is not None:
+        raise drive.caller_canceled
 
 
 async def _withdraw(call: Call, question: Question, future: "asyncio.Future[object]") -> object:
@@ -490,8 +543,8 @@ def _suggested(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -
         found = suggest(policy, verdict, targets)
         return found if scrubber is None else tuple(each for each in found if scrubber.part(each) is each)
 
-    found = SuggestedUpdates(compute)
-    if targets.paths or targets.lines:
+    found = Lazy(compute)
+    if targets.may_name_files and (targets.paths or targets.lines):
         _ = found.value
     return found
 

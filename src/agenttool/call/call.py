@@ -240,7 +240,7 @@ class Call:
         return ResultId("res_" + self.unique)
 
     def note(self, step: Step, data: FactData = None, moment: int = 0) -> int:
-        """Write a step to the journal, after the unwritten ones, now or at a time that has just passed; return its time."""
+        """Write a step to the journal, after the unwritten ones, now or at a given time; return its time."""
         if self.unwritten is not None:
             self.flush()
         return self.core.journal.note(self, step, data, moment)

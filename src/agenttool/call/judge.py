@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import cast
 
 from agenttool.call.call import Call
@@ -35,8 +35,8 @@ from agenttool.records import (
     JsonObject,
     MutationSource,
     ToolError,
+    replace,
 )
-from agenttool.records import replace as replace_record
 from agenttool.results.failure import guided
 from agenttool.results.mapping import Mapped
 from agenttool.results.redaction import MARKER, Scrubber, reject_moved_markers, restore_redacted
@@ -153,7 +153,7 @@ async def run_hooks_at(
         behavior, reason = run.reply.permission_result, run.reply.permission_reason
         if behavior is not None:
             vote = HookVote(hook=run.hook.name, hook_ref=hook_id, behavior=behavior, message=reason)
-            call.votes = replace_record(call.votes, hooks=(*call.votes.hooks, vote))
+            call.votes = replace(call.votes, hooks=(*call.votes.hooks, vote))
         call.note(completed, HookRan(run, event, hook_id), run.ended_ns)
     return outcome
 
@@ -170,7 +170,7 @@ def _scrubbed_run(run: HookRun, scrubber: Scrubber) -> HookRun:
     def clean(text: str | None) -> str | None:
         return None if text is None else scrubber.text(text)
 
-    scrubbed = replace_record(
+    scrubbed = replace(
         reply,
         message=clean(reply.message),
         progress=clean(reply.progress),
@@ -178,7 +178,7 @@ def _scrubbed_run(run: HookRun, scrubber: Scrubber) -> HookRun:
         permission_reason=clean(reply.permission_reason),
         additional_context=tuple(cast("JsonObject", scrubber.value(each)) for each in reply.additional_context),
     )
-    return replace_record(run, reply=scrubbed, fault=clean(run.fault))
+    return replace(run, reply=scrubbed, fault=clean(run.fault))
 
 
 def refuse_stop_and_fault(call: Call, outcome: HookRuns, *, fault_class: ErrorClass) -> None:
@@ -292,7 +292,7 @@ def _scrubbed(verdict: Verdict, scrubber: Scrubber) -> Verdict:
     message, path, check = verdict.reason.message, verdict.blocked_path, verdict.pending_classifier_check
     return replace(
         verdict,
-        reason=replace_record(verdict.reason, message=message and scrubber.text(message)),
+        reason=replace(verdict.reason, message=message and scrubber.text(message)),
         blocked_path=path and scrubber.text(path),
         pending_classifier_check=check and scrubber.part(check),
     )
@@ -304,7 +304,7 @@ _BEHAVIORS = frozenset(Behavior)
 async def request_votes(call: Call, tool: Tool, proposed: JsonObject) -> None:
     """Request the vote of every adviser and store the votes for the decision."""
     votes = tuple([await _ask_adviser(call, tool, proposed, each) for each in call.core.advisers])
-    call.votes = replace_record(call.votes, advisers=votes)
+    call.votes = replace(call.votes, advisers=votes)
 
 
 async def _ask_adviser(call: Call, tool: Tool, proposed: JsonObject, adviser: Adviser) -> ExternalVote:

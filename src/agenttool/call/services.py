@@ -243,6 +243,7 @@ class OpenQuestions:
         notify: reports a question that waits for others to answer it.
         rule_files: where rules can be added besides the store; none if there are none.
         for_program: the questions that the approver of the program is asked now, before people.
+        unstored: the questions that only this process knows, because their calls do not wait yet.
     """
 
     approve: Approve | None = None
@@ -253,6 +254,7 @@ class OpenQuestions:
         default_factory=dict["ApprovalId", "asyncio.Future[object]"]
     )
     for_program: set[ApprovalId] = field(default_factory=set[ApprovalId])
+    unstored: set[ApprovalId] = field(default_factory=set[ApprovalId])
     ttl_s: float = 86_400.0
 
 
@@ -382,7 +384,7 @@ class CallHost(Protocol[_C_contra]):
         """Return an answer that another process received before the question expired."""
         ...
 
-    async def ask_approver(self, approve: Approve, question: Question) -> None:
+    def ask_approver(self, approve: Approve, question: Question) -> Coroutine[object, object, None]:
         """Ask the approver of the program, and record the answer."""
         ...
 

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from functools import cached_property
 from itertools import chain
 from math import isfinite
@@ -185,8 +184,10 @@ def canonical_json(value: Json) -> bytes:
     """
     try:
         if _is_simple(value):
-            with suppress(RecordError):  # half of a surrogate pair: the branch below has the better message
-                return sorted_json(value)
+            try:
+                return _sorted_encoder.encode(value)
+            except (TypeError, ValueError):
+                pass  # half of a surrogate pair: the library below has the better message
         return rfc8785.dumps(value)
     except rfc8785.CanonicalizationError as error:
         reason = str(error)
@@ -202,17 +203,16 @@ def _is_simple(value: Json) -> bool:
 
     RFC 8785 sorts names by their UTF-16 units, which differs from the order of their bytes beyond ASCII only.
     """
-    kind = type(value)
-    if kind is dict:
-        members = cast("dict[str, Json]", value)
-        if not _NAMES.issuperset(map(type, members)) or not "".join(members).isascii():
-            return False
-        return _PLAIN.issuperset(map(type, members.values())) or all(map(_is_simple, members.values()))
-    if kind is list:
-        return all(map(_is_simple, cast("list[Json]", value)))
-    if kind is int:
-        return -_SAFE <= cast("int", value) <= _SAFE
-    return kind is str or kind is bool or value is None
+    if type(value) is dict:
+        for name, each in value.items():
+            if type(name) is not str or not name.isascii() or not (type(each) in _PLAIN or _is_simple(each)):
+                return False
+        return True
+    if type(value) is list:
+        return all(type(each) in _PLAIN or _is_simple(each) for each in value)
+    if type(value) is int:
+        return -_SAFE <= value <= _SAFE
+    return type(value) in _PLAIN
 
 
 _SAFE = 2**53 - 1

@@ -2,8 +2,10 @@
 
 import logging
 from collections.abc import Collection
+from typing import cast
 
 from agenttool.call.approval import RememberedRules, answer_in, forget
+from agenttool.call.approval import answer as record_answer
 from agenttool.call.call import Core
 from agenttool.call.services import Approve, guard
 from agenttool.codec.moments import timestamp
@@ -130,8 +132,11 @@ class ApprovalQueue:
         if isinstance(question, Question):
             question, shown_digest = question.approval_id, shown_digest or question.shown_digest
         approval_id = ApprovalId(question)
-        await self._recovery.judge_waiting()
-        outcome = await self._recovery.answer(approval_id, given, by=approver, shown_digest=shown_digest)
+        if isinstance(cast("object", approval_id), str) and approval_id in self._core.questions.unstored:
+            outcome = record_answer(self._core, approval_id, given, by=approver, shown_digest=shown_digest)
+        else:
+            await self._recovery.judge_waiting()
+            outcome = await self._recovery.answer(approval_id, given, by=approver, shown_digest=shown_digest)
         # `files.names` looks on the disk, so it is the last condition.
         if isinstance(given, Remember) and isinstance(outcome, Answered) and files is not None and save in files.names:
             files.append(save, {"name": str(approval_id), **settings_rule(given)})

@@ -2,10 +2,9 @@
 
 from agenttool.call.approval import answer, questions_for_rules
 from agenttool.call.call import Core
-from agenttool.codec import clone, read_own, write_own
+from agenttool.codec import Lazy, clone, read_own, write_own
 from agenttool.codec.moments import timestamp
 from agenttool.policy.approvals import Answer, Answered, Approver, ByRules, Question, Refused
-from agenttool.policy.verdict import SuggestedUpdates, Verdict
 from agenttool.records import AbortReason, ApprovalId, Digest, InvocationId, SuggestedUpdate, replace
 
 
@@ -74,6 +73,9 @@ class OneProcess:
 
 def copy_of(question: Question) -> Question:
     """Return a deep copy, so that no change by one approver is visible to another one."""
-    verdict = read_own(write_own(question.verdict), Verdict)
-    suggestions = SuggestedUpdates(lambda: read_own(write_own(question.suggestions), tuple[SuggestedUpdate, ...]))
+    verdict = question.verdict
+    if verdict.reason.details is not None:
+        reason = replace(verdict.reason, details=clone(verdict.reason.details))
+        verdict = replace(verdict, reason=reason)
+    suggestions = Lazy(lambda: read_own(write_own(question.suggestions), tuple[SuggestedUpdate, ...]))
     return replace(question, shown=clone(question.shown), verdict=verdict, suggestions=suggestions)

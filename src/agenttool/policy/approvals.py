@@ -293,9 +293,8 @@ class Approvals:
             return refused(approval_id, RefusalReason.EXPIRED)
         if shown_digest not in (None, question.shown_digest):
             return refused(approval_id, RefusalReason.OTHER_QUESTION)
-        answered = _read_answer(question, answer, by, now)
+        answered = _read_answer(question, answer, by, now, shown_digest)
         if isinstance(answered, Answered):
-            answered = replace(answered, shown_digest=shown_digest)
             is_by_rules = isinstance(answer, ByRules)
             self._end(decided_by_rules(approval_id) if is_by_rules else refused(approval_id, _ANSWERED, by.name))
         return answered
@@ -306,7 +305,9 @@ class Approvals:
         The question counts as expired if it expired before `now`, else as withdrawn.
         """
         question = self._open.get(approval_id)
-        is_over = question is not None and now is not None and has_passed(question.expires_at, now)
+        if question is None:
+            return None
+        is_over = now is not None and has_passed(question.expires_at, now)
         return self._end(refused(approval_id, RefusalReason.EXPIRED if is_over else RefusalReason.WITHDRAWN))
 
     def _end(self, how: Refused) -> Question | None:
@@ -365,7 +366,9 @@ def end_in_records(records: Iterable[Record], question: DecisionId) -> Refused |
     return None
 
 
-def _read_answer(question: Question, answer: Answer, by: Approver, now: Timestamp) -> Answered | Refused:
+def _read_answer(
+    question: Question, answer: Answer, by: Approver, now: Timestamp, shown_digest: Digest | None
+) -> Answered | Refused:
     digest, rule, problem = question.input_digest, None, RefusalReason.BAD_ANSWER
     try:
         _check_said(answer, by.claim)
@@ -378,7 +381,15 @@ def _read_answer(question: Question, answer: Answer, by: Approver, now: Timestam
             digest = digest_of_any(answer.input)
     except (TypeError, ValueError, RecordError) as error:
         return Refused(approval_id=question.approval_id, reason=problem, message=str(error))
-    return Answered(question=question, answer=answer, by=by, at=now, input_digest=digest, rule=rule)
+    return Answered(
+        question=question,
+        answer=answer,
+        by=by,
+        at=now,
+        input_digest=digest,
+        shown_digest=shown_digest,
+        rule=rule,
+    )
 
 
 def _check_said(answer: object, claim: object) -> None:
@@ -388,7 +399,7 @@ def _check_said(answer: object, claim: object) -> None:
         raise TypeError(f"an answer is an Allow, Deny, Edit or Remember, got {got}; make one")
     words = answer.message if isinstance(answer, Deny) else answer.feedback
     for name, text in (("the name of who answers", claim or ""), ("what is said with an answer", words or "")):
-        if not isinstance(text, str) or text.encode(errors="replace").decode() != text:
+        if not isinstance(text, str) or not (text.isascii() or text.encode(errors="replace").decode() == text):
             raise ValueError(f"{name} must be text in Unicode; correct it")
     if claim is not None and not claim:
         raise ValueError(f"the name of an approver must not be empty, got {claim!r}; set `by`, or leave it out")

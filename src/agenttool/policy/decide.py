@@ -226,7 +226,7 @@ class Policy:
         avoids_prompts = profile is not None and profile.non_interactive_prompt == NonInteractivePrompt.AVOID  # G-33
         if verdict.weight is Weight.ASK_ANYONE and avoids_prompts:
             why = f"{NO_APPROVER}, and the tool's profile allows the call to run without one"
-            return replace(verdict, behavior=Behavior.ALLOW, reason=_reworded(verdict, ReasonType.MODE, why))
+            return replace_record(verdict, behavior=Behavior.ALLOW, reason=_reworded(verdict, ReasonType.MODE, why))
         return self._deny_unanswerable(verdict, inputs.subject, ReasonType.MODE)
 
     def _deny_unanswerable(self, verdict: Verdict, subject: Subject, kind: ReasonType) -> Verdict:
@@ -235,14 +235,14 @@ class Policy:
         reason = _reworded(verdict, kind, NO_APPROVER)
         remedies = remedy_lines(verdict.weight, name, tool_kind, self.remedies)
         reason = replace_record(reason, details={**(reason.details or {}), REMEDIES: remedies})
-        return replace(verdict, behavior=Behavior.DENY, source="mode", reason=reason)
+        return replace_record(verdict, behavior=Behavior.DENY, source="mode", reason=reason)
 
     def _bounded(self, verdict: Verdict, above: Verdict, subject: Subject) -> Verdict:
         """Return the stricter of this verdict and the verdict of the parent."""
         if not above.is_stricter_than(verdict):
             return verdict
         details: JsonObject = {**(above.reason.details or {}), "inherited": True}
-        bounded = replace(above, mode=str(self.mode), reason=replace_record(above.reason, details=details))
+        bounded = replace_record(above, mode=str(self.mode), reason=replace_record(above.reason, details=details))
         if bounded.behavior == Behavior.ASK and not self.interactive:
             return self._deny_unanswerable(bounded, subject, ReasonType.ASYNC_AGENT)
         return bounded
@@ -280,7 +280,7 @@ def _with_outdated_rules(verdict: Verdict, outdated: tuple[Rule, ...], call: Cal
         return verdict
     words = f"{verdict.reason.message}; {', '.join(map(repr, refs))} allowed it until the tool changed"
     details: JsonObject = {**(verdict.reason.details or {}), "outdated_rule_refs": [*refs]}
-    return replace(verdict, reason=replace_record(verdict.reason, message=words, details=details))
+    return replace_record(verdict, reason=replace_record(verdict.reason, message=words, details=details))
 
 
 def _reworded(verdict: Verdict, kind: ReasonType, why: str) -> Reason:

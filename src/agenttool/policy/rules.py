@@ -21,7 +21,13 @@ from agenttool.records import UNSET, Behavior, Digest, Json, JsonObject, Part, R
 
 def has_passed(moment: Timestamp, now: Timestamp) -> bool:
     """Return whether a time has passed; a time that equals `now` has."""
+    if len(moment) == len(now) == _OWN_LENGTH and moment[10] + moment[-1] == now[10] + now[-1] == "TZ":
+        return moment <= now
     return parse_timestamp(moment) <= parse_timestamp(now)
+
+
+_OWN_LENGTH = len("2026-01-01T00:00:00.000000Z")
+"""The length of our own timestamps, which are ordered as text."""
 
 
 def parse_timestamp(text: str) -> datetime:

@@ -60,6 +60,7 @@ class Caller:
 
 
 UNKNOWN_CALLER = Caller()
+_FILE_FIELDS = frozenset({MatchingField.PATH, MatchingField.COMMAND})
 
 
 class CallTargets:
@@ -109,6 +110,12 @@ class CallTargets:
     def is_sure_of(self, field: MatchingField) -> bool:
         """Return whether the place of a field is declared; if not, any text may be it, and no allow relies on it."""
         return field not in self.subject.fields.anywhere
+
+    @property
+    def may_name_files(self) -> bool:
+        """Whether an argument may be a path or a command line."""
+        fields = self.subject.fields
+        return fields.is_open or not _FILE_FIELDS.isdisjoint((*fields.places, *fields.anywhere))
 
     @cached_property
     def paths(self) -> tuple[ResolvedPath, ...]:

@@ -1,6 +1,6 @@
 """Votes and verdicts about a call, and the records of a verdict."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple, TypeAlias
 
@@ -13,6 +13,7 @@ from agenttool.records import (
     Digest,
     ErrorClass,
     InvocationId,
+    Part,
     PermissionDecision,
     Reason,
     ReasonType,
@@ -21,8 +22,8 @@ from agenttool.records import (
     Timestamp,
     ToolError,
     ToolKind,
+    replace,
 )
-from agenttool.records import replace as replace_record
 
 
 class Weight(IntEnum):
@@ -76,8 +77,7 @@ BELOW_RULES = len(AUTHORITY) + 1
 """The authority of votes that come from no rule; rules are named before them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(Part, frozen=True, kw_only=True):
     """The outcome of one decision, with everything that its record holds."""
 
     behavior: Behavior
@@ -186,7 +186,7 @@ def in_settings(file: str, *, is_switched_off: bool | None) -> tuple[Remedy, ...
 
 def with_note(verdict: Verdict, note: str) -> Verdict:
     """Return a verdict whose reason also contains a note."""
-    return replace(verdict, reason=replace_record(verdict.reason, message=f"{verdict.reason.message}; {note}"))
+    return replace(verdict, reason=replace(verdict.reason, message=f"{verdict.reason.message}; {note}"))
 
 
 def remedy_lines(weight: Weight, tool_name: str, kind: ToolKind | None, remedies: tuple[Remedy, ...]) -> str:

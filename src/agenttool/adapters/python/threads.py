@@ -124,7 +124,7 @@ async def in_thread(function: Callable[[], object], left_behind: LeftBehind, job
 
 
 def runner_of(function: Callable[..., object]) -> Callable[..., Coroutine[object, object, object]]:
-    """Return what runs a coroutine function in the event loop, and any other in a thread; it awaits what that returns."""
+    """Return what runs a coroutine function in the event loop, and any other in a thread; await what it returns."""
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
         return cast("Callable[..., Coroutine[object, object, object]]", function)
     left_behind = LeftBehind()
