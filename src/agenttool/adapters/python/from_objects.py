@@ -35,6 +35,7 @@ _COMPOSED = frozenset({"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if"})
 _TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object", "null"})
 _NO_FIELDS: Mapping[Marker, tuple[str, ...]] = dict.fromkeys(MARKERS, ())
 _NO_DEFAULTS: JsonObject = {}
+_NO_NAMES: frozenset[str] = frozenset()
 """Shared, because a program may declare very many tools."""
 
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -92,7 +93,7 @@ def make_tool(
         context_parameter=context_parameter,
         injected=injected,
         arguments=cast("Callable[[JsonObject], dict[str, object]]", clone),
-        integer_fields=frozenset(),
+        integer_fields=_NO_NAMES,
         kind=kind_of(inspect.unwrap(function)),
     )
     return declare_signature(function, signature, options)
