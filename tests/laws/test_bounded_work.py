@@ -364,7 +364,7 @@ class Odd(BaseModel):
     odd: int
 
 
-def test_a_value_that_fits_no_alternative_of_a_recursive_union_is_explained_at_once():
+def test_a_value_that_fits_no_alternative_of_a_recursive_union_is_rejected_at_once():
     # The errors of all alternatives double with each level: 30 levels would take days.
     @tool(read_only=True, open_world=False)
     async def probe(node: Even | Odd) -> str:
@@ -379,7 +379,7 @@ def test_a_value_that_fits_no_alternative_of_a_recursive_union_is_explained_at_o
     for _ in range(60):
         node = {"inner": node}
     result = asyncio.run(scenario(node))
-    assert "at '/node': expected a member 'even' or a member 'odd'" in result.error.message
+    assert "expected a value that fits the schema" in result.error.message
 
 
 class Left(BaseModel):

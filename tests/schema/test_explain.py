@@ -2,6 +2,7 @@ import pytest
 
 from agenttool.schema.compile import Checker
 from agenttool.schema.explain import Misfit, pointer_of
+from agenttool.schema.recursion import alternative_work
 
 SCHEMA = {
     "type": "object",
@@ -117,9 +118,21 @@ def test_recursion_that_cannot_be_followed_is_named_as_a_whole():
 
 
 @pytest.mark.parametrize("keyword", ["allOf", "anyOf", "oneOf"])
-def test_a_recursion_in_several_branches_is_explained_without_visiting_all_of_them(keyword):
+@pytest.mark.parametrize(("levels", "expected"), [(3, "a member 'x'"), (60, "a value that fits the schema")])
+def test_a_recursion_in_several_branches_is_explained_if_it_takes_few_attempts(keyword, levels, expected):
     node = {"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["x"]}
     value = {}
-    for _ in range(60):
+    for _ in range(levels):
         value = {"a": value}
-    assert Checker({keyword: [node, node]}).misfits(value)[0].expected == "a member 'x'"
+    assert Checker({keyword: [node, node]}).misfits(value)[0].expected == expected
+
+
+@pytest.mark.parametrize(
+    "inside", [{"not": {"$ref": "#"}}, {"if": {"$ref": "#"}}, {"prefixItems": [{"$ref": "#"}] * 2}]
+)
+def test_every_keyword_with_a_recursion_counts_as_work(inside):
+    value = []
+    for _ in range(60):
+        value = [value, value]
+    schema = {"items": {"$ref": "#"}, "contains": {"$ref": "#"}, "maxItems": 1, **inside}
+    assert alternative_work(schema, 2000, reads_tags=False)(value)

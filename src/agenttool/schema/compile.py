@@ -9,17 +9,21 @@ from typing import NoReturn, cast
 
 import jsonschema_rs
 
-from agenttool.codec import has_more_values, parse_object, sorted_json
+from agenttool.codec import has_more_values, is_quick, parse_object, sorted_json
 from agenttool.errors import ConfigError, RecordError
 from agenttool.records import Json, JsonObject
 from agenttool.schema.drafts import DRAFT_4, implies_draft_4
 from agenttool.schema.explain import Misfit, explain
 from agenttool.schema.patterns import MAX_KILOBYTES, PatternWork
-from agenttool.schema.recursion import Recursion, errors_in, resolve
+from agenttool.schema.recursion import ExceedsWork, alternative_work, resolve
 
 MAX_MISFITS = 20
 """How many misfits of one document are reported."""
 
+MAX_EXPLAINED = 2000
+"""How many alternatives of a recursive schema may be tried to explain a misfit: about 10 ms."""
+
+_WHOLE_VALUE = Misfit(pointer="", expected="a value that fits the schema", advice="compare it with the schema")
 _NAME_PATTERNS = jsonschema_rs.RegexOptions(size_limit=MAX_KILOBYTES << 10)
 
 _MAX_WEIGHT = 20_000
@@ -77,27 +81,27 @@ class Checker:
             self._schema = {"$schema": DRAFT_4, **schema} if implies_draft_4(schema) else schema
             self._has_formats = formats
             self._work = PatternWork(schema)
-            self._validator = self._compile(self._schema, {})
+            self._validator = self._compile()
         except (jsonschema_rs.ValidationError, ValueError) as error:
             first_line = str(error).splitlines()[0]
             raise RecordError(f"not a usable JSON Schema: {first_line}; correct the schema") from error
         is_bare = not self._work.has_patterns
         self.accepts_parsed: Callable[[Json], bool] = self._validator.is_valid if is_bare else self.accepts
 
-    def _compile(self, schema: JsonObject, keywords: dict[str, type]) -> jsonschema_rs.Validator:
-        plain = cast("dict[str, object]", schema)
+    def _compile(self) -> jsonschema_rs.Validator:
+        plain = cast("dict[str, object]", self._schema)
         return jsonschema_rs.validator_cls_for(plain)(
             plain,
             retriever=_reject_fetch,
             pattern_options=_NAME_PATTERNS,
-            keywords={**self._work.keywords, **keywords},
+            keywords=self._work.keywords,
             validate_formats=self._has_formats,
             formats=_FORMATS if self._has_formats else None,
         )
 
     @cached_property
-    def _recursion(self) -> Recursion:
-        return Recursion(self._schema, self._compile)
+    def _exceeds_work(self) -> ExceedsWork | None:
+        return alternative_work(self._schema, MAX_EXPLAINED, reads_tags=False)
 
     def accepts(self, value: Json) -> bool:
         """Return whether a value fits."""
@@ -106,19 +110,25 @@ class Checker:
         except UnicodeEncodeError:
             return False
 
-    def misfits(self, value: Json) -> list[Misfit]:
+    def misfits(self, value: Json) -> list[Misfit]:  # noqa: PLR0911 -- one for each way to check
         """Return what does not fit, at most `MAX_MISFITS` entries; an empty list means that the value fits.
 
-        Of a large value, only the first misfit is returned.
+        Of a large value, only the first misfit is returned, because the validator collects all at once. If too many
+        alternatives of a recursive schema could fit, the misfit is the whole value.
         """
         if not self._work.begin(value):
             return [Misfit(pointer="", expected="fewer or shorter names", advice="its patterns for names are costly")]
         try:
-            if self._recursion.is_bounded:
-                return [explain(error) for error in islice(errors_in(value, self._validator), MAX_MISFITS)]
-            return [] if self._validator.is_valid(value) else self._recursion.misfits(value, MAX_MISFITS)
+            if self._exceeds_work is not None and self._exceeds_work(value):
+                return [] if self._validator.is_valid(value) else [_WHOLE_VALUE]
+            if is_quick(value):
+                return [explain(error) for error in islice(self._validator.iter_errors(value), MAX_MISFITS)]
+            self._validator.validate(value)
+        except jsonschema_rs.ValidationError as error:
+            return [explain(error)]
         except UnicodeEncodeError:
             return [Misfit(pointer="", expected="text in Unicode", advice="pair or remove the lone surrogate")]
+        return []
 
 
 @lru_cache(maxsize=4096)

@@ -9,9 +9,11 @@ from typing import Protocol
 from agenttool.records import Json, JsonObject
 
 _MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"})
-_IN_PLACE = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"})
-_COMPOSING = _IN_PLACE | {"$ref", "$dynamicRef"}
-_COMPOSED = _IN_PLACE | {"$defs", "definitions"}
+IN_PLACE = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"})
+"""Keywords whose schemas apply to the same value."""
+
+_COMPOSING = IN_PLACE | {"$ref", "$dynamicRef"}
+_COMPOSED = IN_PLACE | {"$defs", "definitions"}
 
 DATA_KEYWORDS = frozenset({"default", "example", "examples", "const", "enum"})
 """Keywords whose value is a document or a list of documents, not a schema."""

@@ -44,6 +44,9 @@ ArgumentsType = TypeAdapter[dict[str, object]]
 _WORDS = re.compile(r"[^\W_]+")
 _HUMP = re.compile(r"(?<=[^\W\d_A-Z])(?=[A-Z])")
 
+MAX_ATTEMPTS = 120_000
+"""How many alternatives of a recursive type pydantic may try for one input: about 20 ms."""
+
 _CONFIG = ConfigDict(extra="forbid", ser_json_bytes="base64", val_json_bytes="base64")
 
 _UNUSABLE = (PydanticUserError, SchemaError, TypeError, ValueError, NameError, AttributeError, RecursionError)
@@ -195,7 +198,7 @@ def signature_of(callable_object: Callable[..., object], *, context_type: type |
     for name, default in defaults.items():
         members(members(schema, "properties"), name)["default"] = default
     runtime_schema = mark_internal(schema, internal)
-    exceeds_work = alternative_work(runtime_schema)
+    exceeds_work = alternative_work(runtime_schema, MAX_ATTEMPTS, reads_tags=True)
     convert, integers = conversion_of(adapter.core_schema, adapter.validator.validate_python, sensitive, exceeds_work)
     model_schema = model_view(runtime_schema, internal)
     schema_of_output, output_check = output_contract(function)

@@ -18,6 +18,7 @@ from agenttool.codec import clone
 from agenttool.errors import ToolFailure
 from agenttool.records import ErrorClass, Json, JsonObject, ToolError
 from agenttool.schema.explain import pointer_of
+from agenttool.schema.recursion import ExceedsWork
 
 Convert = Callable[[JsonObject], dict[str, object]]
 """Returns keyword arguments for an input that fits its schema; they share no mutable value with it.
@@ -74,7 +75,7 @@ def conversion_of(
     core: _CoreSchema,
     validate: Callable[[JsonObject], object],
     sensitive: frozenset[str],
-    exceeds_work: Callable[[Json], bool] | None,
+    exceeds_work: ExceedsWork | None,
 ) -> tuple[Convert | None, frozenset[str]]:
     """Return the conversion to arguments, none if the input can be the arguments; and the fields that are integers.
 
@@ -142,7 +143,7 @@ class PydanticConversion:
 
     validate: Callable[[JsonObject], object]
     sensitive: frozenset[str] = frozenset()
-    exceeds_work: Callable[[Json], bool] | None = None
+    exceeds_work: ExceedsWork | None = None
 
     def __call__(self, given: JsonObject) -> dict[str, object]:
         """Return the arguments.
