@@ -18,7 +18,6 @@ from agenttool.results.secret_forms import (
     LONGEST_ESCAPE,
     MIN_CHARS,
     forms_of,
-    mask_escaped,
     shortest_form,
     unescaped,
 )
@@ -328,22 +327,20 @@ class Scrubber:
             text = text.replace(form, mask(form))
         return self._without_escaped(text, mask) if "\\" in text else text
 
-    def _without_escaped(self, text: str, mask: Callable[[str], str], depth: int = JSON_IN_JSON) -> str:
-        """Mask every secret that is spelled with escapes of JSON; return the same object if there is none.
+    def _without_escaped(self, text: str, mask: Callable[[str], str]) -> str:
+        """Mask every secret that is spelled with escapes of JSON, also of JSON within JSON.
 
-        Where JSON is written within JSON, a text with such a secret is returned without its outer escapes.
+        A text with such a secret is returned without its escapes; any other is returned unchanged.
         """
-        plain = unescaped(text)
-        if depth == 0 or plain == text:
-            return text
-        found = _occurring(self._forms, plain)
-        if found is None:
-            return mask(text)
-        if found:
-            text = mask_escaped(text, found, mask)
-            plain = unescaped(text)
-        inner = self._without_escaped(plain, mask, depth - 1)
-        return text if inner is plain else inner
+        plain = text
+        for _ in range(JSON_IN_JSON):
+            plain = unescaped(plain)
+            found = _occurring(self._forms, plain)
+            if found is None:
+                return mask(text)
+            if found:
+                return self._masked(plain, mask)
+        return text
 
     def _plain(self, text: str) -> str:
         """Return a text without hidden characters and, if a secret has marks, with decomposed ones; often the same."""

@@ -6,8 +6,7 @@ The forms are a fixed and bounded set; `docs/explanation/stored-data.md` lists t
 import base64
 import json
 import re
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from urllib.parse import quote, quote_plus
 
@@ -24,7 +23,6 @@ LONGEST_ESCAPE = 7
 
 _MIN_BASE64_CORE = 8
 _ESCAPES = {'"': '"', "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "\\": "\\"}
-_ESCAPE = re.compile(r'\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|["\\/bfnrt])')
 _UNICODE_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
 _SURROGATES = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _HELD_BACKSLASH = "\udfff"
@@ -45,6 +43,7 @@ def forms_of(secret: str) -> set[str]:
     escaped = {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
     if is_unicode(secret):
         escaped.add(sorted_json(secret).decode()[1:-1])
+    escaped |= {each.replace("/", "\\/") for each in escaped}  # as PHP writes JSON
     python = {repr(secret)[1:-1], ascii(secret)[1:-1], repr(data)[2:-1], secret.encode("unicode_escape").decode()}
     quoted = {quote(data, safe=""), quote(data), quote_plus(data)}
     forms = {
@@ -86,33 +85,6 @@ def unescaped(text: str) -> str:
 def _character(surrogates: str) -> str:
     """Return the character of two surrogates."""
     return surrogates.encode("utf-16", "surrogatepass").decode("utf-16")
-
-
-def mask_escaped(text: str, forms: Iterable[str], mask: Callable[[str], str]) -> str:
-    """Mask forms that occur in a text with some of their characters as escapes of JSON; the rest stays as it is."""
-    decoded, after_escape, place_after = [""], [0], [0]
-    size = end = 0
-    for written in _ESCAPE.finditer(text):
-        raw, code = text[end : written.start()], written[0]
-        character = json.loads(f'"{code}"') if code[1] == "u" else _ESCAPES[code[1]]
-        decoded += [raw, character]
-        size += len(raw) + 1
-        end = written.end()
-        after_escape.append(size)
-        place_after.append(end)
-    plain = "".join([*decoded, text[end:]])
-
-    def place_of(index: int) -> int:
-        last = bisect_right(after_escape, index) - 1
-        return place_after[last] + index - after_escape[last]
-
-    masked, done = list[str](), 0
-    # The longest form is the first alternative, so that no part of it remains.
-    for found in re.finditer("|".join(map(re.escape, forms)), plain):
-        start, stop = place_of(found.start()), place_of(found.end())
-        masked += [text[done:start], mask(text[start:stop])]
-        done = stop
-    return "".join([*masked, text[done:]])
 
 
 def is_unicode(text: str) -> bool:
