@@ -110,7 +110,7 @@ def test_a_text_replaced_while_it_is_encoded_leaves_no_vector(static_model):
     index.close()
 
 
-def test_a_text_that_the_model_fails_on_affects_no_other_text(static_model, caplog):
+def test_after_a_text_that_the_model_fails_on_no_text_waits_and_the_warning_does_not_quote_it(static_model, caplog):
     model = open_model(static_model)
 
     def choosy(texts):
@@ -119,10 +119,12 @@ def test_a_text_that_the_model_fails_on_affects_no_other_text(static_model, capl
         return model.encode(texts)
 
     index = EmbeddingIndex(dataclasses.replace(model, encode=choosy))
-    for number, text in enumerate(["rain", "poison", "song", "poison pill", "invoice"]):
+    index.put(0, "rain")
+    index.wait(TIMEOUT_S)
+    for number, text in enumerate(["poison", "song", "poison pill"], 1):
         index.put(number, text)
     index.wait(TIMEOUT_S)
-    assert set(index.similarity("brolly", range(5))) == {0, 2, 4}
+    assert 0 in index.similarity("brolly", range(5))
     assert not index.pending
     assert len(caplog.records) == 1
     assert "poison" not in caplog.text

@@ -18,9 +18,6 @@ BATCH_SIZE = 32
 CACHED_SENTENCES = 256
 """How many query sentences are cached with their vectors."""
 
-MAX_FAILURES = 3
-"""After this many consecutive texts that fail one by one, the model is not used for texts again."""
-
 FIRST_WAIT_S = 0.5
 """How long the search that loads the model waits for vectors; a static model encodes a few thousand texts meanwhile."""
 
@@ -50,7 +47,6 @@ class EmbeddingIndex:
         self._folder = folder
         self._can_read = can_read
         self._waiting: dict[int, str] = {}
-        self._failures = 0
         self._has_warned = False
         self._is_open = False
         self._is_stopped = False
@@ -112,27 +108,25 @@ class EmbeddingIndex:
             self._waiting.pop(number, None)
 
     def _encode_waiting(self) -> None:
-        """Encode batches until no text waits; after a failure, encode one text at a time."""
-        batch_size = BATCH_SIZE
-        while texts := self._next_batch(batch_size):
+        """Encode batches until no text waits; after a failure, the other texts are found by words."""
+        while texts := self._next_batch():
             try:
                 rows = self._vectors(list(dict.fromkeys(texts.values())))
             except Exception as error:  # noqa: BLE001 -- a model may fail in any way; search works without it
                 self._warn_once(error)
-                if batch_size == 1:
-                    self._drop_failed(texts)
-                batch_size = 1
+                with self._lock:
+                    self._is_stopped = True
+                    self._waiting.clear()
                 continue
-            self._failures, batch_size = 0, BATCH_SIZE
             with self._lock:
                 for number, text in texts.items():
                     if self._waiting.get(number) is text:  # it was not replaced or removed meanwhile
                         del self._waiting[number]
                         self._table.put(number, rows[text])
 
-    def _next_batch(self, count: int) -> dict[int, str]:
+    def _next_batch(self) -> dict[int, str]:
         with self._lock:
-            texts = dict(islice(self._waiting.items(), count))
+            texts = dict(islice(self._waiting.items(), BATCH_SIZE))
             if not texts:
                 self._idle.set()
             return texts
@@ -155,16 +149,9 @@ class EmbeddingIndex:
         if not self._has_warned:
             self._has_warned = True
             _log.warning(
-                "the search model failed (%s); texts that it cannot encode are found by words alone",
+                "the search model failed (%s); tools are found by words",
                 type(error).__name__,
             )
-
-    def _drop_failed(self, texts: Collection[int]) -> None:
-        with self._lock:
-            self._failures += 1
-            self._is_stopped = self._failures >= MAX_FAILURES
-            for each in list(self._waiting) if self._is_stopped else texts:
-                self._waiting.pop(each, None)
 
     def wait(self, seconds: float) -> None:
         """Block until no text waits to be encoded, or until the time is over; loads the model first."""

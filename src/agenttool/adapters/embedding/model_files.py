@@ -32,7 +32,10 @@ MAX_TOKENS = 256
 LAYERS = ("Transformer", "Pooling", "Normalize", "StaticEmbedding")
 """Layers of `sentence-transformers` that are supported. Every vector is normalized here."""
 
-EXPORT = "export it first: optimum-cli export onnx --task feature-extraction --model FOLDER NEW_FOLDER"
+_NEEDED = (
+    "it needs tokenizer.json, and model.onnx (or onnx/model.onnx) or a static model.safetensors. Export a transformer"
+    " or a pickle, which is never opened: optimum-cli export onnx --task feature-extraction --model FOLDER NEW_FOLDER"
+)
 
 
 class Pooling(StrEnum):
@@ -89,7 +92,7 @@ def find_model_files(folder: Path) -> ModelFiles:
     # The weights of a transformer are useless without its network.
     is_transformer = "num_hidden_layers" in _json_object(folder / "config.json")
     if weights is None or (weights == folder / "model.safetensors" and is_transformer):
-        raise ConfigError(f"the folder {str(folder)!r} holds no model that search can use: {_remedy(folder)}")
+        raise ConfigError(f"the folder {str(folder)!r} holds no model that search can use: {_NEEDED}")
     candidates = [place / "tokenizer.json" for place in (weights.parent, folder)]
     tokenizer = next((path for path in candidates if path.is_file()), None)
     if tokenizer is None:
@@ -98,17 +101,6 @@ def find_model_files(folder: Path) -> ModelFiles:
             "AutoTokenizer.from_pretrained(MODEL).save_pretrained(FOLDER)"
         )
     return ModelFiles(weights, tokenizer, read_model_settings(folder))
-
-
-def _remedy(folder: Path) -> str:
-    if (folder / "model.safetensors").is_file():
-        return f"model.safetensors are the weights of a transformer without its network; {EXPORT}"
-    if any(folder.glob("*.bin")) or any(folder.glob("*.pt")):
-        return f"a pickle can run any code when it is opened, so it is never opened; {EXPORT}"
-    others = sorted(path.name for pattern in ("*.onnx", "onnx/*.onnx") for path in folder.glob(pattern))
-    if others:
-        return f"it has {', '.join(others)}; name the one to use model.onnx"
-    return "it needs tokenizer.json, and model.onnx (or onnx/model.onnx) or a static model.safetensors"
 
 
 def read_model_settings(folder: Path) -> ModelSettings:

@@ -5,7 +5,7 @@ Other libraries are recognized by the attributes of their objects, so that none 
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Protocol, Unpack, cast, runtime_checkable
@@ -38,8 +38,6 @@ _NO_DEFAULTS: JsonObject = {}
 _NO_NAMES: frozenset[str] = frozenset()
 """Shared, because a program may declare very many tools."""
 
-_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-
 
 @runtime_checkable
 class _Model(Protocol):
@@ -69,15 +67,21 @@ def make_tool(
         raise ConfigError(f"{name!r} must have a function, got {function!r}; pass one that can be called")
     given = _checked_schema(name, schema)
     try:
-        parameters = inspect.signature(function).parameters
+        accepted = inspect.signature(function)
     except (ValueError, TypeError):
-        parameters = None  # a builtin function may have no readable signature
-    context_parameter, injected = filled_parameters(function, (parameters or {}).values(), context_type=Context)
-    if parameters is not None:
-        problem = next(_mismatches(given, parameters, {context_parameter, *injected}), None)
-        if problem is not None:
+        accepted = None  # a builtin function may have no readable signature
+    parameters = () if accepted is None else accepted.parameters.values()
+    context_parameter, injected = filled_parameters(function, parameters, context_type=Context)
+    if accepted is not None:
+        by_caller = [each for each in parameters if each.name not in {context_parameter, *injected}]
+        try:
+            _bind(given, accepted.replace(parameters=by_caller))
+        except TypeError as error:
             called = getattr(function, "__name__", type(function).__name__)
-            raise ConfigError(f"{called}() does not fit the schema of {name!r}: {problem}")
+            raise ConfigError(
+                f"{called}() does not fit the schema of {name!r}: {error}; declare a parameter for each field, with a"
+                " default unless the field is required, or add **fields"
+            ) from None
     signature = Signature(
         name=name,
         title=None,
@@ -135,34 +139,18 @@ def _reject_other_forms(name: str, given: Mapping[str, Json]) -> None:
         raise _invalid(name, f"the field {fields[0]!r} is not in its properties", advice)
 
 
-def _mismatches(
-    schema: JsonObject, parameters: Mapping[str, inspect.Parameter], filled: Collection[str | None]
-) -> Iterator[str]:
-    """Yield why a function cannot be called with every input that fits a schema.
+def _bind(schema: JsonObject, accepted: inspect.Signature) -> None:
+    """Check that a function can be called with all fields of a schema, and with the required fields alone.
 
-    Either it has no parameter for a field, or it requires one that a model may leave out. `filled` names the parameters
-    that the runtime fills.
+    Raises:
+        TypeError: it cannot.
     """
-    fields, required = members(schema, "properties"), cast("list[str]", schema.get("required", []))
-    takes_any = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
-    by_name = {each.name: each for each in parameters.values() if each.kind in _BY_NAME and each.name not in filled}
-    for field in fields if not takes_any else ():
-        if field not in by_name:
-            advice = _suggestion(field, by_name.keys() - fields.keys()) or f"add a parameter {field!r}, or **fields"
-            yield f"it has no parameter for the field {field!r}; {advice}"
+    is_composed = bool(_COMPOSED & schema.keys())
     is_open = schema["additionalProperties"] is not False or "patternProperties" in schema
-    if is_open and not takes_any and not _COMPOSED & schema.keys():
-        yield "the schema allows further fields; add **fields to the function, or additionalProperties: False"
-    for each in parameters.values():
-        if each.default is inspect.Parameter.empty and each.kind is inspect.Parameter.POSITIONAL_ONLY:
-            yield f"its parameter {each.name!r} is positional-only, but arguments are sent by name; move the '/'"
-    for each in by_name.values():
-        if each.default is not inspect.Parameter.empty or each.name in required or _COMPOSED & schema.keys():
-            continue
-        if each.name in fields:
-            yield f"it needs {each.name!r}, which a call may leave out; add it to 'required', or give it a default"
-        else:
-            yield f"it needs {each.name!r}, which is no field; add it to 'properties', or give it a default"
+    fields: list[str] = [*members(schema, "properties"), *(["further fields"] if is_open and not is_composed else ())]
+    accepted.bind_partial(**dict.fromkeys(fields))
+    if not is_composed:
+        accepted.bind(**dict.fromkeys(cast("list[str]", schema.get("required", []))))
 
 
 def _suggestion(name: str, known: Collection[str]) -> str:
