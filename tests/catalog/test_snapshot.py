@@ -126,7 +126,7 @@ def test_adding_or_replacing_a_tool_shares_the_unchanged_tables():
     assert before.entries[3].tool.declaration.description != replaced.entries[3].tool.declaration.description
 
 
-def test_equal_surfaces_share_their_lists_and_one_more_tool_is_appended():
+def test_equal_surfaces_share_their_lists_and_one_more_tool_is_listed():
     catalog = Catalog()
     for number in range(20):
         catalog.add(*catalog.prepare(scripted_tool(f"t{number}", should_defer=True)))

@@ -99,12 +99,11 @@ class ListedTools:
 
     refs: Sequence[DeferredToolRef]
     codes: bytes
-    loaded: tuple[ToolId, ...] = ()
-    deferred: tuple[ToolId, ...] = ()
-    considered: tuple[ToolId, ...] = ()
-    deferred_refs: tuple[DeferredToolRef, ...] = ()
-    loaded_tokens: int = 0
-    deferred_tokens: int = 0
+    loaded: tuple[ToolId, ...]
+    considered: tuple[ToolId, ...]
+    deferred_refs: tuple[DeferredToolRef, ...]
+    loaded_tokens: int
+    deferred_tokens: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -116,7 +115,7 @@ class CatalogSnapshot:
     Attributes:
         traits: each combination of traits, by group number.
         withdrawn: why some tools are on no surface; unlike the rest, this follows the catalog.
-        last_listed: the lists of the surface that was recorded last, to extend them for the next one.
+        last_listed: the lists of the surface that was recorded last, to reuse them for the next one.
     """
 
     size: int

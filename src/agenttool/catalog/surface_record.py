@@ -59,28 +59,22 @@ def build_surface_record(  # noqa: PLR0913 -- the members of the record
 
 
 def _listed(visibility: VisibilityMap) -> ListedTools:
-    """List loaded and deferred tools; extends the lists of the last surface if it starts with the same codes."""
+    """List loaded and deferred tools; the lists of the last surface are reused if it has the same codes."""
     snapshot, refs = visibility.snapshot, visibility.snapshot.columns.refs
     last = snapshot.last_listed[0] if snapshot.last_listed else None
-    if last is None or last.refs is not refs or not visibility.codes.startswith(last.codes):
-        last = ListedTools(refs=refs, codes=b"")
-    begin = len(last.codes)
-    if begin == len(visibility.codes):
+    if last is not None and last.refs is refs and last.codes == visibility.codes:
         return last
     ids, tokens = snapshot.names.ids, snapshot.columns.tokens
-    shown, loadable = list(visibility.numbers(SHOWN, begin)), list(visibility.numbers(LOADABLE, begin))
-    unreachable = visibility.numbers(DEFERRED - LOADABLE, begin)
-    loaded = last.loaded + tuple(map(ids.__getitem__, shown))
-    deferred = last.deferred + tuple(map(ids.__getitem__, loadable))
+    shown, loadable = list(visibility.numbers(SHOWN)), list(visibility.numbers(LOADABLE))
+    loaded = tuple(map(ids.__getitem__, shown))
     listed = ListedTools(
         refs=refs,
         codes=visibility.codes,
         loaded=loaded,
-        deferred=deferred,
-        considered=loaded + deferred,
-        deferred_refs=last.deferred_refs + tuple(map(refs.__getitem__, loadable)),
-        loaded_tokens=last.loaded_tokens + sum(map(tokens.__getitem__, shown)),
-        deferred_tokens=last.deferred_tokens + sum(map(tokens.__getitem__, chain(loadable, unreachable))),
+        considered=loaded + tuple(map(ids.__getitem__, loadable)),
+        deferred_refs=tuple(map(refs.__getitem__, loadable)),
+        loaded_tokens=sum(map(tokens.__getitem__, shown)),
+        deferred_tokens=sum(map(tokens.__getitem__, visibility.numbers(DEFERRED))),
     )
     snapshot.last_listed[:] = [listed]
     return listed

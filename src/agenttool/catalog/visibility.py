@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cache
-from itertools import compress, islice
+from itertools import compress
 from types import MappingProxyType
 
 from agenttool.catalog.entry import Traits, qualified_builtin
@@ -80,9 +80,9 @@ class VisibilityMap:
     is_over_limit: bool
     default_absence: Absence = NOT_REQUESTED
 
-    def numbers(self, wanted: frozenset[Visibility], begin: int = 0) -> Iterator[int]:
-        """Return the numbers, from `begin` on, of the tools with one of these visibilities."""
-        return compress(range(begin, len(self.codes)), islice(self.mask(wanted), begin, None))
+    def numbers(self, wanted: frozenset[Visibility]) -> Iterator[int]:
+        """Return the numbers of the tools with one of these visibilities."""
+        return compress(range(len(self.codes)), self.mask(wanted))
 
     def mask(self, wanted: frozenset[Visibility]) -> bytes:
         """Return a one for each tool with one of these visibilities, else a zero."""

@@ -10,7 +10,7 @@ from agenttool.catalog.entry import Entry
 from agenttool.catalog.search import documents
 from agenttool.catalog.search import index as search_index
 from agenttool.catalog.search.documents import encode_fields
-from agenttool.catalog.search.index import CANDIDATES, ExactNames, ToolIndex
+from agenttool.catalog.search.index import CANDIDATES, ToolIndex
 from agenttool.catalog.search.ranking import DocumentScorer
 from agenttool.records import replace
 from agenttool.testing.fakes import scripted_tool
@@ -172,19 +172,6 @@ def test_a_tool_replaced_many_times_before_a_search_is_queued_once():
     index.catch_up(10)
     painter = entry("painter")
     assert ids(index.find("paint 999", {painter.tool_id: painter}, 1)) == [painter.tool_id]
-
-
-@pytest.mark.parametrize("query", ["a." * 100_000, "do it. " * 50_000, "." * 200_000])
-def test_a_very_long_query_is_not_looked_up_as_a_name_at_every_dot(query, monkeypatch):
-    index, known = filled([*MANY_TOOLS[:3], entry("alias", aliases=["a.b." * 20])])
-    asked = []
-    by_name = ExactNames._by_name
-    monkeypatch.setattr(
-        ExactNames, "_by_name", lambda names, folded: asked.append(len(folded)) or by_name(names, folded)
-    )
-    index.find(query, known, 10)
-    assert sum(asked) < 10 * len(query)
-    assert ids(index.find("A.B." * 20, known, 1)) == ["tool_test.alias"]
 
 
 def test_only_the_first_part_of_a_very_long_query_counts():

@@ -1,6 +1,6 @@
 """The searchable index of all tools of a catalog."""
 
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from functools import partial
 from heapq import nlargest
 from itertools import islice
@@ -33,12 +33,6 @@ STALE_LIMIT = 500
 
 MIN_SCORE = 0.0001
 
-MAX_NAME_LENGTH = 4096
-"""A longer text is not looked up as a name."""
-
-MAX_DOTS = 64
-"""At how many dots a qualified name is split."""
-
 
 class SearchHit(NamedTuple):
     """One tool that matches a query, with its score from 0 to 1 and the reason."""
@@ -58,7 +52,7 @@ class ToolIndex:
         """
         self.semantic_index = semantic_index
         self.retriever = retriever
-        self._names = ExactNames()
+        self._names: dict[str, list[Entry]] = {}
         self._unnamed: list[Entry] = []
         self._numbers: dict[ToolId, int] = {}
         self._entries: dict[int, Entry] = {}
@@ -82,7 +76,12 @@ class ToolIndex:
             return
         self._free.append(number)
         self._removed += 1
-        self._exact_names().remove(self._entries.pop(number))
+        entry = self._entries.pop(number)
+        for name in _folded_names(entry):
+            owners = self._owners(name)
+            owners.remove(entry)
+            if not owners:
+                del self._names[name]
         self._waiting.pop(number, None)
         self._store.remove(number)
         if self.semantic_index is not None:
@@ -110,21 +109,26 @@ class ToolIndex:
     def named(self, name: str, visible: Container[ToolId]) -> tuple[ToolId, ...]:
         """Return the visible tools with exactly this qualified name, bare name, alias or id.
 
-        A primary name takes precedence over an alias, and an alias over an id.
+        A qualified name takes precedence over a bare name, a bare name over an alias, and an alias over an id. An exact
+        spelling takes precedence over one in another case.
         """
         folded, tool_id = name.casefold(), ToolId(name)
-        owners = [each for each in self._exact_names().find(name) if each.tool_id in visible]
+        sharing = self._owners(folded)
+        matching = [each for each in sharing if each.qualified_name.casefold() == folded] or sharing
+        exact = [each for each in matching if name in (each.qualified_name, each.name, *_aliases(each))]
+        owners = [each for each in exact or matching if each.tool_id in visible]
         primary = [each for each in owners if folded in (each.name.casefold(), each.qualified_name.casefold())]
         if not owners and tool_id in self._numbers and tool_id in visible:
             return (tool_id,)
         return tuple(each.tool_id for each in primary or owners)
 
-    def _exact_names(self) -> "ExactNames":
-        """Return the table of names; it is brought up to date only when a name is looked up."""
+    def _owners(self, folded: str) -> list[Entry]:
+        """Return the tools with a name; the table is brought up to date only when a name is looked up."""
         for entry in self._unnamed:
-            self._names.add(entry)
+            for name in _folded_names(entry):
+                self._names.setdefault(name, []).append(entry)
         self._unnamed.clear()
-        return self._names
+        return self._names.get(folded, [])
 
     def find(
         self, query: str, visible: Collection[ToolId], limit: int, *, encoded: Sequence[str] = ()
@@ -207,48 +211,9 @@ class ToolIndex:
             ahead *= 8
 
 
-class ExactNames:
-    """Tools by bare name and alias, ignoring case; an exact spelling takes precedence."""
-
-    def __init__(self) -> None:
-        self._owners: dict[str, list[Entry]] = {}
-
-    def add(self, entry: Entry) -> None:
-        """Add the names of a tool."""
-        for name in _folded_names(entry):
-            self._owners.setdefault(name, []).append(entry)
-
-    def remove(self, entry: Entry) -> None:
-        """Remove the names of a tool."""
-        for name in _folded_names(entry):
-            self._owners[name].remove(entry)
-            if not self._owners[name]:
-                del self._owners[name]
-
-    def find(self, name: str) -> Sequence[Entry]:
-        """Return the owner of a qualified name, else all tools with this bare name or alias."""
-        if len(name) > MAX_NAME_LENGTH:
-            return ()
-        folded = name.casefold()
-        matching = tuple(self._by_qualified_name(folded)) or self._by_name(folded)
-        exact = [each for each in matching if name in (each.qualified_name, each.name, *_aliases(each))]
-        return exact or matching
-
-    def _by_name(self, folded: str) -> Sequence[Entry]:
-        return self._owners.get(folded, ())
-
-    def _by_qualified_name(self, folded: str) -> Iterator[Entry]:
-        """Find by namespace and name; both may contain dots."""
-        rest = folded
-        for _ in range(min(rest.count("."), MAX_DOTS)):
-            rest = rest.partition(".")[2]
-            yield from (each for each in self._by_name(rest) if each.qualified_name.casefold() == folded)
-
-
 def _folded_names(entry: Entry) -> set[str]:
-    folded = entry.name.casefold()
-    name = entry.name if folded == entry.name else folded  # share the string
-    return {name, *map(str.casefold, _aliases(entry))}
+    names = (entry.name, entry.qualified_name, *_aliases(entry))
+    return {name if name == name.casefold() else name.casefold() for name in names}  # most are not copied
 
 
 def _aliases(entry: Entry) -> Sequence[str]:
