@@ -24,7 +24,6 @@ LONGEST_ESCAPE = 7
 _MIN_BASE64_CORE = 8
 _ESCAPES = {'"': '"', "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "\\": "\\"}
 _UNICODE_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
-_SURROGATES = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _HELD_BACKSLASH = "\udfff"
 _PERCENT_CODE = re.compile("%[0-9A-F]{2}")
 
@@ -77,14 +76,7 @@ def unescaped(text: str) -> str:
         if letter != "\\":
             plain = plain.replace("\\" + letter, character)
     plain = _UNICODE_ESCAPE.sub(lambda code: chr(int(code[1], 16)), plain).replace(_HELD_BACKSLASH, "\\")
-    if is_unicode(plain):
-        return plain
-    return _SURROGATES.sub(lambda pair: _character(pair[0]), plain).encode("utf-8", "replace").decode()
-
-
-def _character(surrogates: str) -> str:
-    """Return the character of two surrogates."""
-    return surrogates.encode("utf-16", "surrogatepass").decode("utf-16")
+    return plain if is_unicode(plain) else plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def is_unicode(text: str) -> bool:

@@ -122,9 +122,9 @@ TREE = {
 }
 
 
-def test_a_recursive_reference_stays_in_optional_members_only():
+def test_a_description_replaces_a_recursive_reference():
     node = gemini_schema(TREE)["$defs"]["Node"]["properties"]
-    assert node["left"] == {"$ref": "#/$defs/Node"}
+    assert node["left"] == {"description": "Again as Node."}
     assert node["right"] == {"anyOf": [{"description": "Again as Node."}, {"type": "null"}]}
     assert node["leaf"] == {"$ref": "#/$defs/Leaf"}
     assert gemini_schema(TREE)["properties"]["tree"] == {"$ref": "#/$defs/Node"}

@@ -4,15 +4,13 @@ A provider that rejects one schema rejects the whole request. What a provider ca
 The runtime checks the input against the original schema in any case.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import cast
 
 from agenttool.adapters.function_calling.schema_analysis import (
     are_disjoint,
     is_infinite_definition,
     is_portable_pattern,
-    required_members,
     resolve,
     resolve_root,
     unescape_pointer,
@@ -62,42 +60,35 @@ def argument_names(schema: JsonObject) -> Iterable[str]:
 def gemini_schema(schema: JsonObject) -> JsonObject:
     """Rewrite a lenient schema in the subset of JSON Schema that the Gemini API documents.
 
-    The API takes recursive references in optional members only; elsewhere a description replaces them.
+    The API takes recursive references in few places, so a description replaces all of them.
     """
     whole = rebuild(schema, partial(_reduce_for_gemini, schema))
     definitions = members(whole, "$defs")
+    whole.pop("$defs", None)
     references = {name: _referenced(each) for name, each in definitions.items()}
     reachable = {name: _reachable(name, references) for name in references}
-
-    def rewrite(node: Json, within: str | None, *, optional: bool = False) -> Json:
-        """Copy a part of the definition named `within`, or of the root if that is None."""
-        if isinstance(node, list):
-            return [rewrite(each, within, optional=optional) for each in node]
-        if not isinstance(node, dict):
-            return node
-        target = node.get("$ref")
-        if isinstance(target, str):
-            name = _definition_name(target)
-            if not target.startswith(_DEFS_PREFIX) or name not in definitions:
-                return {}
-            is_recursive = within is not None and within in reachable[name]
-            return {"description": f"Again as {name}."} if is_recursive and not optional else {"$ref": target}
-        needed = required_members(node)
-        copy: JsonObject = {}
-        for keyword, value in node.items():
-            if keyword == "properties" and isinstance(value, dict):
-                copy[keyword] = {
-                    name: rewrite(inner, within, optional=optional or name not in needed)
-                    for name, inner in value.items()
-                }
-            elif keyword != "$defs":
-                copy[keyword] = rewrite(value, within, optional=optional)
-        return copy
-
-    rewritten = cast("JsonObject", rewrite(whole, None))
+    rewritten = rebuild(whole, partial(_limit_reference, dict.fromkeys(references, False)))
     if definitions:
-        rewritten["$defs"] = {name: rewrite(each, name) for name, each in definitions.items()}
+        rewritten["$defs"] = {
+            within: rebuild(
+                members(definitions, within),
+                partial(_limit_reference, {name: within in found for name, found in reachable.items()}),
+            )
+            for within in definitions
+        }
     return rewritten
+
+
+def _limit_reference(is_recursive: Mapping[str, bool], node: JsonObject, *, alone: bool) -> None:
+    """Replace a recursive reference by a description, and one to anything but a definition by nothing."""
+    target = node.get("$ref")
+    if isinstance(target, str):
+        name = _definition_name(target)
+        if not target.startswith(_DEFS_PREFIX) or name not in is_recursive:
+            node.clear()
+        elif is_recursive[name]:
+            node.clear()
+            node["description"] = f"Again as {name}."
 
 
 def _describe(node: JsonObject, sentence: str) -> None:

@@ -75,13 +75,6 @@ class CompactJsonSchema(GenerateJsonSchema):
         """Reject: no JSON value is a class."""
         return self.handle_invalid_for_json_schema(schema, "a class")
 
-    def named_tuple_schema(self, schema: "core_schema.NamedTupleSchema") -> JsonSchemaValue:
-        """Add the field names as titles of the array places."""
-        generated = super().named_tuple_schema(schema)
-        for field, place in zip(schema["fields"], generated.get("prefixItems", ()), strict=False):
-            place.setdefault("title", field["name"])
-        return generated
-
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         """Close the object."""
         return self._closed(super().model_schema(schema), schema["cls"])
