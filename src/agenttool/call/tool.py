@@ -35,9 +35,9 @@ from agenttool.results.persistence import PersistencePolicy, policy_of
 from agenttool.results.redaction import Redactor, compile_redactor
 from agenttool.scheduler.call_facts import ToolSafety, safety_of
 from agenttool.scheduler.rate_limits import TokenBucket
-from agenttool.schema.compile import Checker, check_examples, compile_schema, is_costly
+from agenttool.schema.compile import Checker, check_examples, compile_schema, is_costly, is_plain
 from agenttool.schema.explain import pointer_of
-from agenttool.schema.plain import TypedReader, is_plain, typed_reader
+from agenttool.schema.plain import TypedReader, typed_reader
 from agenttool.schema.traverse import properties_of
 from agenttool.schema.views import model_view
 

@@ -15,7 +15,6 @@ from agenttool.codec.decode import (
     read_stored,
     repeated_name,
     retyped,
-    shaped,
     typed_reader_of,
 )
 from agenttool.codec.encode import (
@@ -67,7 +66,6 @@ __all__ = [
     "record_digest",
     "repeated_name",
     "retyped",
-    "shaped",
     "sorted_json",
     "to_json",
     "typed_reader_of",

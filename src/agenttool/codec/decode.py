@@ -258,20 +258,15 @@ def closed_object(members: Mapping[str, type], required: Collection[str], tag: t
     )
 
 
-def shaped(value: Json, shape: type[_P]) -> _P | None:
-    """Convert a value to a shape; return none if it does not fit exactly."""
-    try:
-        return convert(value, shape)
-    except (ValidationError, RecursionError):
-        return None
-
-
 def retyped(record: _P) -> _P | None:
     """Return a copy of a record that shares its texts, and in which every value has the type of its field, if it can.
 
     It is none if a value does not fit.
     """
-    return shaped(cast("Json", msgspec.to_builtins(record)), type(record))
+    try:
+        return convert(msgspec.to_builtins(record), type(record))
+    except (ValidationError, RecursionError):
+        return None
 
 
 _T = TypeVar("_T")

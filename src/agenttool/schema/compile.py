@@ -163,6 +163,28 @@ def check_examples(examples: Iterable[Json], checker: Checker, tool: str) -> Non
             )
 
 
+_DRAFTS = ("https://json-schema.org/draft/2020-12/schema", "http://json-schema.org/draft-07/schema#")
+
+
+def is_plain(schema: JsonObject) -> bool:
+    """Return whether a schema of objects is certainly usable and not costly, without compiling it.
+
+    One that is not plain may be usable, too. Compiling takes ten times as long, and kilobytes.
+    """
+    try:
+        spelling = sorted_json(schema)
+    except RecordError:
+        return False
+    return (
+        schema.get("type") == "object"
+        and schema.get("$schema", _DRAFTS[0]) in _DRAFTS
+        and spelling.count(b'"$') == ("$schema" in schema)
+        and b'"pattern' not in spelling
+        and spelling.count(b"{") + spelling.count(b"[") < _MAX_SCHEMA_DEPTH
+        and jsonschema_rs.meta.is_valid(schema)
+    )
+
+
 def is_costly(schema: JsonObject) -> bool:
     """Return whether following all references of a schema visits too many subschemas.
 

@@ -36,9 +36,8 @@ from agenttool.records import (
     ToolKind,
     WriteEffect,
 )
-from agenttool.schema.compile import Checker, check_examples, compile_schema
+from agenttool.schema.compile import Checker, check_examples, compile_schema, is_plain
 from agenttool.schema.markers import CommandArg, Internal, PathArg, Sensitive, UrlArg
-from agenttool.schema.plain import is_plain
 from agenttool.schema.signature import FunctionKind, Signature, signature_of
 from agenttool.schema.signature.conversion import PydanticConversion, invalid_arguments
 from agenttool.schema.traverse import members

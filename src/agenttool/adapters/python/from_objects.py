@@ -17,9 +17,8 @@ from agenttool.codec import clone
 from agenttool.errors import ConfigError, RecordError
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import Json, JsonObject
-from agenttool.schema.compile import compile_schema
+from agenttool.schema.compile import compile_schema, is_plain
 from agenttool.schema.markers import MARKERS, Marker
-from agenttool.schema.plain import is_plain
 from agenttool.schema.signature import Signature, filled_parameters, kind_of, normal_form_of_model
 from agenttool.schema.traverse import members
 
