@@ -87,6 +87,55 @@ async def test_a_coroutine_function_may_edit_and_what_it_wrote_runs():
     assert decision.user_modified is True
 
 
+@pytest.fixture(params=["memory", "file"])
+def place(request, tmp_path):
+    return "memory:" if request.param == "memory" else f"sqlite:{tmp_path}/calls.db"
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        ("allow", "ada 5"),
+        (Edit({**BILL, "amount": 1}), "ada 1"),
+        ("deny", "approval_rejected"),
+        (Edit({"to": "ada"}), "approval_rejected"),
+        (7, "approval_rejected"),
+    ],
+)
+async def test_a_coroutine_function_may_answer_without_a_wait(place, answer, outcome):
+    async def at_once(question):
+        return answer
+
+    async with Runtime.open(tools=[pay], approve=at_once, store=place) as rt:
+        result = await rt.call("pay", BILL)
+        assert await rt.approvals.list() == ()
+        asked, answered = [each async for each in rt.journal.export() if isinstance(each, PermissionDecision)]
+    assert (result.error.error_class if result.is_error else result.value) == outcome
+    assert (asked.behavior, answered.answers) == ("ask", asked.decision_id)
+    assert answered.behavior == ("deny" if result.is_error else "allow")
+
+
+async def test_an_approver_may_answer_by_the_queue_itself(place):
+    answers = []
+
+    async def by_queue(question):
+        answers.append(await rt.approvals.decide(question, "allow", by="ada"))
+
+    async with Runtime.open(tools=[pay], approve=by_queue, store=place) as rt:
+        assert recorded(await rt.call("pay", BILL)) == "ada 5"
+    assert [each.by.claim for each in answers] == ["ada"]
+
+
+async def test_an_approver_may_cancel_the_call_that_it_is_asked_about(place):
+    async def cancel(question):
+        await rt.cancel(question.invocation_id)
+        return "allow"
+
+    async with Runtime.open(tools=[pay], approve=cancel, store=place) as rt:
+        result = await rt.call("pay", BILL)
+    assert (result.status, result.error.error_class) == ("canceled", "canceled")
+
+
 @pytest.mark.parametrize("answer", [Edit([1]), Edit({"to": "ada"}), Edit({"to": 1, "amount": 2})])
 async def test_an_invalid_edit_ends_the_call(answer):
     result, _ = await run(lambda _: answer)
