@@ -131,10 +131,7 @@ def plan(  # noqa: PLR0913, PLR0917 -- what a caller may pass; a record for it w
     fault = actor_ref = actor_roles = None
     is_text = type(arguments) is not dict
     try:
-        if type(arguments) is bytes:
-            encoded = arguments
-        else:
-            encoded = encode_arguments(arguments)
+        encoded = arguments if type(arguments) is bytes else encode_arguments(arguments)
         if is_text:
             refuse_large(encoded, arguments)
     except RecordError as error:
