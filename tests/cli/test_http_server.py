@@ -420,9 +420,10 @@ def test_a_stop_with_open_streams_polls_and_long_reads_ends_with_status_0(runnin
         )
         assert made.status == 200, made.content
         accept = "application/json, text/event-stream"
+        streams = []
         for _ in range(3):
-            events = stack.enter_context(requested(url, "GET", "/v1/events"))
-            read_until(events, b"event: ready")
+            streams.append(stack.enter_context(requested(url, "GET", "/v1/events")))
+            read_until(streams[-1], b"event: ready")
             message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": OPENING}
             with requested(url, "POST", "/mcp", message, accept=accept) as opened:
                 head = read_until(opened, b"serverInfo").partition(b"\r\n\r\n")[0].decode().lower()
@@ -430,7 +431,7 @@ def test_a_stop_with_open_streams_polls_and_long_reads_ends_with_status_0(runnin
             stream = stack.enter_context(requested(url, "GET", "/mcp", accept=accept, mcp_session_id=session))
             read_until(stream, b"200 OK")
             stack.enter_context(requested(url, "POST", "/v1/calls?wait=60", {"tool": "shop.hold", "arguments": {}}))
-        read_until(events, b"tool.invocation.started")
+        read_until(streams[0], b"tool.invocation.started")  # the later calls wait for their turn
         reads = [stack.enter_context(requested(url, "GET", "/v1/calls?containing=count")) for _ in range(3)]
         child.send_signal(signal.SIGTERM)
         refused = read_until(reads[0], b"stopping")
