@@ -1,7 +1,7 @@
 """The demo of a server without settings: its calls run beside each other, also after a restart."""
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 
 import pytest
 from starting import begin
@@ -35,8 +35,9 @@ async def open_demo(folder):
 
 
 async def note_progress(started, running):
-    async for _ in started.progress():
-        running.set()
+    async with aclosing(started.progress()) as updates:
+        await anext(updates)
+    running.set()
 
 
 @pytest.mark.slow
