@@ -126,6 +126,48 @@ async def test_an_approver_may_answer_by_the_queue_itself(place):
     assert [each.by.claim for each in answers] == ["ada"]
 
 
+async def test_an_approver_may_make_a_call_that_needs_an_approval_itself(place):
+    async def after_another(question):
+        if question.shown == BILL:
+            await rt.call("pay", {"to": "bob", "amount": 1})
+        return "allow"
+
+    async with Runtime.open(tools=[pay], approve=after_another, store=place) as rt, asyncio.timeout(10):
+        assert recorded(await rt.call("pay", BILL)) == "ada 5"
+
+
+async def test_an_approver_may_pass_a_question_on_to_code_that_answers_it_at_once(place):
+    answers = []
+
+    async def answer(question):
+        answers.append(await rt.approvals.decide(question, "allow", by="ada"))
+
+    async def pass_on(question):
+        passed_on.append(asyncio.ensure_future(answer(question)))
+        await asyncio.Event().wait()
+
+    passed_on = []
+    async with Runtime.open(tools=[pay], approve=pass_on, store=place) as rt, asyncio.timeout(10):
+        assert recorded(await rt.call("pay", BILL)) == "ada 5"
+    assert [each.by.claim for each in answers] == ["ada"]
+
+
+async def test_an_approver_that_still_works_after_its_answer_is_canceled(place):
+    ends = []
+
+    async def continue_to_work(question):
+        await rt.approvals.decide(question, "allow")
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            ends.append("canceled")
+            raise
+
+    async with Runtime.open(tools=[pay], approve=continue_to_work, store=place) as rt:
+        assert recorded(await rt.call("pay", BILL)) == "ada 5"
+    assert ends == ["canceled"]
+
+
 async def test_an_approver_may_cancel_the_call_that_it_is_asked_about(place):
     async def cancel(question):
         await rt.cancel(question.invocation_id)

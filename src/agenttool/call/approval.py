@@ -436,9 +436,9 @@ async def wait_for_answer(call: Call, question: Question) -> Answered | None:
     future = questions.waiting[approval_id] = call.core.timing.loop.create_future()
     try:
         asking = None if questions.approve is None else _ask_program(call, questions.approve, question)
-        if future.done():
+        if future.done() and asking is None:
             return cast("Answered", future.result())
-        if approval_id in questions.unstored:
+        if approval_id in questions.unstored and not future.done():
             questions.unstored.discard(approval_id)
             save_checkpoint(call, CheckpointKind.ASKED, call.final_input, question)
         answered = await _wait_for_answer(call, question, future, asking)
@@ -494,10 +494,10 @@ async def _wait_for_answer(
 async def _first_answer(
     call: Call, question: Question, future: "asyncio.Future[object]", asking: _Asking | None
 ) -> object:
-    if asking is None:
-        await flush(call)
-    else:
+    if asking is not None:
         await _until_program_answers(call, question, future, asking)
+    if not future.done():
+        await flush(call)
     if future.done():
         return future.result()
     call.become_idle()  # people are asked, or the answer of the program could not be stored
@@ -510,17 +510,18 @@ async def _first_answer(
 async def _until_program_answers(
     call: Call, question: Question, future: "asyncio.Future[object]", asking: _Asking
 ) -> None:
-    """Store a question that its program's approver did not answer at once, and wait for the end of that approver."""
+    """Wait for the end of the program's approver, which did not answer at once.
+
+    No other wait may come first: the approver may hold what that would wait for, such as the next commit.
+    """
     core, (approver, awaited) = call.core, asking
     core.questions.for_program.add(question.approval_id)
     try:
-        await flush(call)
         drive = Drive(core.timing.grace_period)
         future.add_done_callback(lambda _: drive.stop())  # another approver was faster
         await drive.carry(approver, awaited)
     finally:
         core.questions.for_program.discard(question.approval_id)
-        approver.close()
     if drive.caller_canceled is not None:
         raise drive.caller_canceled
 

@@ -333,6 +333,8 @@ class Recovery:
         self, approval_id: ApprovalId, given: Answer, *, by: Approver, shown_digest: Digest | None = None
     ) -> Answered | Refused:
         """Record the answer to a question of any process, and deliver it if its call waits here."""
+        if approval_id in self.core.questions.waiting:
+            await self.core.journal.log.settle()  # the approver of the program may be faster than the disk
         await self._end_orphan(ApprovalId(str(approval_id)))
         outcome = await self.approvals.answer(ApprovalId(str(approval_id)), given, by=by, shown_digest=shown_digest)
         if isinstance(outcome, Answered):
