@@ -1,6 +1,7 @@
 """Calls of tools by MCP clients: each is a governed call, with its approval inside."""
 
 import asyncio
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import cast
@@ -51,6 +52,14 @@ _FORM: JsonObject = {
 }
 
 
+class _NotAwaitedError(Exception):
+    """The client cannot answer a question, and its request does not wait for another approver."""
+
+    def __init__(self, question: Question) -> None:
+        super().__init__(question.approval_id)
+        self.question = question
+
+
 @dataclass(slots=True, eq=False)
 class ToolRun:
     """One governed call for a client, from its start to its result.
@@ -67,8 +76,8 @@ class ToolRun:
     options: McpOptions
     denies_questions: bool = False
     invocation_id: InvocationId | None = None
-    waits_for: dict[str, str] = field(default_factory=dict[str, str])
-    _asked: set[str] = field(default_factory=set[str])
+    waits_for: dict[str, str] = field(default_factory=dict)
+    _asked: set[str] = field(default_factory=set)
     """The questions that were asked here."""
     _call: CallHandle | None = None
     """The call, if it was started for this client here."""
@@ -150,55 +159,53 @@ class ToolRun:
 
         Return a question that the client cannot answer, if the request does not wait for it; otherwise None.
         """
-        settling: dict[asyncio.Task[bool], Question] = {}
-        async with asyncio.TaskGroup() as group:
-            ending = group.create_task(self.runtime.calls.get(invocation_id).result())
-            following = group.create_task(self._next_question(invocation_id, ending))
-            while True:
-                await asyncio.wait((following, *settling), return_when=asyncio.FIRST_COMPLETED)
-                left = [question for each, question in settling.items() if each.done() and not each.result()]
-                settling = {each: question for each, question in settling.items() if not each.done()}
-                if left:
-                    for each in (ending, following, *settling):
-                        each.cancel()
-                    return left[0]
-                if following.done():
-                    question = following.result()
-                    if question is None:
-                        return None
-                    self._asked.add(question.approval_id)
-                    settling[group.create_task(self._settle(question))] = question
-                    following = group.create_task(self._next_question(invocation_id, ending))
+        try:
+            async with asyncio.TaskGroup() as group:
+                ending = group.create_task(self.runtime.calls.get(invocation_id).result())
+                async for question in self._questions(invocation_id, ending):
+                    group.create_task(self._settle(question))
+        except* _NotAwaitedError as errors:
+            left = errors.exceptions[0]
+        else:
+            return None
+        return cast("_NotAwaitedError", left).question
 
-    async def _next_question(
+    async def _questions(
         self, invocation_id: InvocationId, ending: asyncio.Task[ToolResult | None]
-    ) -> Question | None:
-        """Wait for an open question of a call or its nested calls; return None once the call has ended."""
+    ) -> AsyncGenerator[Question]:
+        """Yield the open questions of a call and its nested calls once, until the call has ended."""
         pause_s = POLL_S
         while not ending.done():
             question = await self._open_question(invocation_id)
             if question is not None:
-                return question
-            await asyncio.wait([ending], timeout=pause_s)
-            pause_s = min(1.3 * pause_s, MAX_POLL_S)
-        return None
+                self._asked.add(question.approval_id)
+                pause_s = POLL_S
+                yield question
+            else:
+                await asyncio.wait([ending], timeout=pause_s)
+                pause_s = min(1.3 * pause_s, MAX_POLL_S)
 
-    async def _settle(self, question: Question) -> bool:
-        """Get a question answered, by the client if possible; return False if the request does not wait for it."""
+    async def _settle(self, question: Question) -> None:
+        """Get a question answered, by the client if possible.
+
+        Raises:
+            _NotAwaitedError: the request does not wait for the answer.
+        """
         if await self._ask(question):
-            return True
+            return
         await self._record_waiting(question)
         self.exchange.drop_expected(self._key_of(question))
         if self.exchange.task_after_s is None:
             await self.exchange.finish_requests()
-            return await self.runtime.approvals.get(question.approval_id) is None
+            if await self.runtime.approvals.get(question.approval_id) is not None:
+                raise _NotAwaitedError(question)
+            return
         self.waits_for[question.approval_id] = (
             f"{self._waiting_text(question)}\nNext: ask the user to {self._place(question)}."
         )
         self.exchange.note_long()
         await self._closed(question)
         del self.waits_for[question.approval_id]
-        return True
 
     async def _open_question(self, invocation_id: InvocationId) -> Question | None:
         """Return an open question of a call or its nested calls that waits for people; None if there is none."""

@@ -84,9 +84,9 @@ class ClientExchange:
     context: RequestContext
     exchange_id: str
     session_log_level: str | None = None
-    replies: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
-    pending: dict[str, PendingRequest] = field(default_factory=dict[str, PendingRequest])
-    expected: set[str] = field(default_factory=set[str])
+    replies: dict[str, JsonObject] = field(default_factory=dict)
+    pending: dict[str, PendingRequest] = field(default_factory=dict)
+    expected: set[str] = field(default_factory=set)
     is_left: bool = False
     missing: JsonObject | None = None
     task_after_s: float | None = None

@@ -113,7 +113,7 @@ class KnownList:
         is_slow: whether the source did not reply in time, so that requests do not wait for it.
     """
 
-    entries: list[JsonObject] = field(default_factory=list[JsonObject])
+    entries: list[JsonObject] = field(default_factory=list)
     fault: str | None = None
     is_slow: bool = False
     reading: asyncio.Task[None] | None = None
@@ -134,7 +134,7 @@ class KnownLists:
 
     start: StartTask
     on_late: Callable[[str, OfferKind], None]
-    _known: dict[tuple[str, OfferKind], KnownList] = field(default_factory=dict[tuple[str, OfferKind], KnownList])
+    _known: dict[tuple[str, OfferKind], KnownList] = field(default_factory=dict)
 
     async def read(self, source: McpSource, kind: OfferKind) -> KnownList:
         """Return the list of a source, read again if it replies in time."""

@@ -116,10 +116,10 @@ class Offers:
     start: StartTask
     changed: OfferChanged
     _lists: KnownLists = field(init=False)
-    _owners: dict[OfferKind, dict[str, Owner]] = field(default_factory=dict[OfferKind, dict[str, Owner]])
-    _listed_at: dict[OfferKind, float] = field(default_factory=dict[OfferKind, float])
+    _owners: dict[OfferKind, dict[str, Owner]] = field(default_factory=dict)
+    _listed_at: dict[OfferKind, float] = field(default_factory=dict)
     _watched: dict[str, McpSource] | None = None
-    _subscriptions: set[OfferSubscription] = field(default_factory=set[OfferSubscription])
+    _subscriptions: set[OfferSubscription] = field(default_factory=set)
     _quota: CallerQuota = field(default_factory=lambda: CallerQuota("resource subscriptions"))
     _deciding: asyncio.Lock = field(default_factory=asyncio.Lock)
 

@@ -76,7 +76,7 @@ class ClientSession:
 
     channel: ServerSession
     log_level: str = "info"
-    subscriptions: dict[str, Unsubscribe] = field(default_factory=dict[str, Unsubscribe])
+    subscriptions: dict[str, Unsubscribe] = field(default_factory=dict)
     loaded: tuple[str, ...] = ()
     is_ended: bool = False
 

@@ -77,7 +77,7 @@ class CallRunner(CallServices):
     quota: Quota
     limiter: ConcurrencyLimiter
     tasks: BackgroundTasks
-    _running: dict[int, CallRun] = field(default_factory=dict[int, CallRun])
+    _running: dict[int, CallRun] = field(default_factory=dict)
 
     def start(self, stored: tables.StoredCall, invocation: Invocation | None = None) -> None:
         """Start a new call, or recover one of an earlier process as far as that is safe."""

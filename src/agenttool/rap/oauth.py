@@ -123,9 +123,7 @@ class GrantStore:
     http: HttpClient
     clients: dict[str, OAuthClient]
     cipher: Cipher | None
-    _locks: "WeakValueDictionary[tuple[str, str], asyncio.Lock]" = field(
-        default_factory=WeakValueDictionary[tuple[str, str], asyncio.Lock]
-    )
+    _locks: "WeakValueDictionary[tuple[str, str], asyncio.Lock]" = field(default_factory=WeakValueDictionary)
 
     async def token(self, client: OAuthClient, user_id: str) -> str | None:
         """Return a valid access token, refreshed if necessary; None if the user must grant it again.

@@ -40,11 +40,11 @@ class Outbox:
     limits: Limits
     post: Callable[[str, str, bytes, Mapping[str, str]], Awaitable[HttpReply]]
     on_rejected: Callable[[tables.OutgoingMessage, int | None], Awaitable[None]]
-    _active: set[int] = field(default_factory=set[int])
-    _changed: set[int] = field(default_factory=set[int])
-    _reported: set[int] = field(default_factory=set[int])
-    _latest: dict[int, JsonObject] = field(default_factory=dict[int, JsonObject])
-    _reporting: "dict[int, asyncio.Task[None]]" = field(default_factory=dict[int, "asyncio.Task[None]"])
+    _active: set[int] = field(default_factory=set)
+    _changed: set[int] = field(default_factory=set)
+    _reported: set[int] = field(default_factory=set)
+    _latest: dict[int, JsonObject] = field(default_factory=dict)
+    _reporting: "dict[int, asyncio.Task[None]]" = field(default_factory=dict)
 
     def send(self, message: tables.OutgoingMessage | None) -> None:
         """Start to deliver a call's messages with its oldest one; None is ignored."""

@@ -43,11 +43,11 @@ class ProviderSettings:
     presents_to: frozenset[str]
     limits: Limits
     cipher: Cipher | None = None
-    clients: dict[str, OAuthClient] = field(default_factory=dict[str, OAuthClient])
-    tools: dict[str, RapTool] = field(default_factory=dict[str, RapTool])
-    runtimes: list[OpenTools] = field(default_factory=list[OpenTools])
-    on_close: list[CleanUp] = field(default_factory=list[CleanUp])
-    on_migrate: list[Move] = field(default_factory=list[Move])
+    clients: dict[str, OAuthClient] = field(default_factory=dict)
+    tools: dict[str, RapTool] = field(default_factory=dict)
+    runtimes: list[OpenTools] = field(default_factory=list)
+    on_close: list[CleanUp] = field(default_factory=list)
+    on_migrate: list[Move] = field(default_factory=list)
 
     def add_tool(self, tool: RapTool) -> str:
         """Add a tool, and return its name.

@@ -10,7 +10,8 @@ import pytest
 from starting import begin
 
 from agenttool import Runtime
-from agenttool.adapters.rap import discovery, source
+from agenttool.adapters import declared_tools
+from agenttool.adapters.rap import discovery
 from agenttool.adapters.rap.settings import RapServer
 from agenttool.durable import deferred_results, recovery
 from agenttool.errors import StoreError
@@ -352,7 +353,7 @@ async def test_a_stored_manifest_is_used_only_for_its_own_server_and_pin(returni
 
 
 async def test_a_late_server_with_many_tools_does_not_block_the_event_loop(away, monkeypatch):
-    monkeypatch.setattr(source, "_DECLARED_AT_A_TIME", 10)
+    monkeypatch.setattr(declared_tools, "_DECLARED_AT_A_TIME", 10)
     async with away(times=2) as (rt, server):
         [tool] = server.manifest["tools"]
         server.manifest["tools"] = [{**tool, "name": f"probe_{each}"} for each in range(100)]

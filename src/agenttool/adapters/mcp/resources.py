@@ -42,6 +42,7 @@ class Operation:
         feature: the capability of the server that it needs.
         shown_with: the feature with which models are shown its tool; None for never.
         output: returns the output of a reply; None returns the reply as a value.
+        entries: the member of the reply with the entries of a list; None if it is no list.
     """
 
     feature: str
@@ -51,6 +52,7 @@ class Operation:
     properties: JsonObject
     required: tuple[str, ...] = ()
     output: Callable[[JsonObject, McpMapping], NativeOutput] | None = None
+    entries: str | None = None
 
 
 OPERATIONS = {
@@ -60,6 +62,7 @@ OPERATIONS = {
         "resources/list",
         "List the resources of the server.",
         _CURSOR,
+        entries="resources",
     ),
     "list_resource_templates": Operation(
         "resources",
@@ -67,6 +70,7 @@ OPERATIONS = {
         "resources/templates/list",
         "List the templates of the URIs of resources of the server.",
         _CURSOR,
+        entries="resourceTemplates",
     ),
     "read_resource": Operation(
         "resources",
@@ -83,6 +87,7 @@ OPERATIONS = {
         "prompts/list",
         "List the prompts of the server, with their arguments.",
         _CURSOR,
+        entries="prompts",
     ),
     "get_prompt": Operation(
         "prompts",
@@ -121,24 +126,19 @@ async def listed_features(session: McpSession) -> tuple[str, ...]:
     """Return which lists of a server have entries; one that cannot be read counts as not empty."""
     declared = features_of(session.client.server_capabilities)
 
-    async def has_entries(operation: str, member: str) -> bool:
+    async def feature_of(operation: Operation) -> str | None:
         try:
             async with asyncio.timeout(LIST_S):
-                reply = await session.request(OPERATIONS[operation].method, {})
+                reply = await session.request(operation.method, {})
         except MCPError as error:
-            return error.code != METHOD_NOT_FOUND
+            return None if error.code == METHOD_NOT_FOUND else operation.shown_with
         except TimeoutError:
-            return True
-        return bool(reply.get(member))
+            return operation.shown_with
+        return operation.shown_with if reply.get(str(operation.entries)) else None
 
-    lists = {
-        LISTED_RESOURCES: (("list_resources", "resources"), ("list_resource_templates", "resourceTemplates")),
-        LISTED_PROMPTS: (("list_prompts", "prompts"),),
-    }
-    wanted = [(feature, each) for feature, every in lists.items() for each in every]
-    asked = [(feature, each) for feature, each in wanted if OPERATIONS[each[0]].feature in declared]
-    found = await asyncio.gather(*(has_entries(*each) for _, each in asked))
-    return tuple(dict.fromkeys(feature for (feature, _), has in zip(asked, found, strict=True) if has))
+    lists = (each for each in OPERATIONS.values() if each.entries is not None and each.feature in declared)
+    found = await asyncio.gather(*map(feature_of, lists))
+    return tuple(each for each in dict.fromkeys(found) if each is not None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,7 +6,6 @@ dispatcher below them, which returns each result as the server sent it.
 
 import asyncio
 import secrets
-import time
 from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import Context, ContextVar, copy_context
@@ -38,6 +37,8 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from agenttool.http.limiter import RateLimiter
+from agenttool.ports.limits import RateLimit
 from agenttool.records import JsonObject
 
 MessageStreams = tuple[ReadStream[SessionMessage | Exception], WriteStream[SessionMessage]]
@@ -74,10 +75,10 @@ MAX_PAGES = 1000
 FIRST_ID = 100
 """The id of the first request of a session; the SDK numbers those of the handshake from 1 on."""
 
-BURST, PER_SECOND = 200, 50.0
-"""How many notifications of progress are read at once, and in each second, as many others, and as many requests.
+MESSAGE_RATE = RateLimit(per_second=50, burst=200)
+"""How many notifications of progress are read, as many others, and as many requests; more are dropped.
 
-More are dropped.
+So a flood costs no memory and little time.
 """
 
 _UPDATED, _PROGRESS = "notifications/resources/updated", "notifications/progress"
@@ -119,23 +120,6 @@ RELATED: ContextVar[Exchange | None] = ContextVar("agenttool_mcp_related", defau
 
 Streamable HTTP states it: such a message arrives in the response to the request.
 """
-
-
-@dataclass(slots=True)
-class MessageLimit:
-    """A token bucket for notifications or requests of a server, so that a flood costs no memory and little time."""
-
-    _tokens: float = BURST
-    _at: float = field(default_factory=time.monotonic)
-
-    def admits(self) -> bool:
-        """Return whether one more message is read."""
-        now = time.monotonic()
-        self._tokens, self._at = min(self._tokens + (now - self._at) * PER_SECOND, BURST), now
-        if self._tokens < 1:
-            return False
-        self._tokens -= 1
-        return True
 
 
 class MessageStream:
@@ -194,9 +178,7 @@ class LimitedReader(MessageReader):
     _closed: asyncio.Event
     _callbacks: "SessionCallbacks"
     last_context: Context | None = None
-    _progress: MessageLimit = field(default_factory=MessageLimit)
-    _others: MessageLimit = field(default_factory=MessageLimit)
-    _requests: MessageLimit = field(default_factory=MessageLimit)
+    _rates: RateLimiter = field(default_factory=lambda: RateLimiter(MESSAGE_RATE))
 
     async def aclose(self) -> None:
         """Close the stream."""
@@ -232,7 +214,7 @@ class LimitedReader(MessageReader):
         message = item.message
         if isinstance(message, JSONRPCNotification):
             return self._admits_notification(message)
-        if isinstance(message, JSONRPCRequest) and not self._requests.admits():
+        if isinstance(message, JSONRPCRequest) and self._rates.take("requests"):
             return False
         _remove_own_members(message)
         if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
@@ -254,7 +236,7 @@ class LimitedReader(MessageReader):
             return False
         if method in _NEEDED or method.endswith("list_changed"):
             return True
-        return (self._progress if method == _PROGRESS else self._others).admits()
+        return not self._rates.take("progress" if method == _PROGRESS else "others")
 
 
 def _remove_own_members(message: JSONRPCRequest | JSONRPCResponse | JSONRPCError) -> None:
@@ -315,9 +297,7 @@ class McpSession:
     tools_valid_s: float | None = None
     refused_tools: frozenset[str] = frozenset()
     _ids: Iterator[int] = field(default_factory=lambda: count(FIRST_ID))
-    _header_maps: dict[object, Mapping[tuple[str, ...], str]] = field(
-        default_factory=dict[object, Mapping[tuple[str, ...], str]]
-    )
+    _header_maps: dict[object, Mapping[tuple[str, ...], str]] = field(default_factory=dict)
 
     @property
     def session_id(self) -> str | None:

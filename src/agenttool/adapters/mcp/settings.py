@@ -91,12 +91,12 @@ class McpServer(_NamedServer, frozen=True, kw_only=True):
 
     command: Text | None = None
     args: _Words = ()
-    env: _Pairs = key(default_factory=dict[str, str])
+    env: _Pairs = key(default_factory=dict)
     pass_env: _Words = ()
     cwd: Text | None = None
     url: Text | None = None
     transport: Annotated[Literal["http", "sse"], Meta(description='"http" or "sse"; write one of them')] = "http"
-    headers: _Pairs = key(default_factory=dict[str, str])
+    headers: _Pairs = key(default_factory=dict)
     oauth: Annotated[OAuthSettings, Meta(description="a table; write oauth = {}")] | None = None
     allow: _Words = ()
     roots: _Roots = ()

@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import httpx2
 
+from agenttool.adapters.declared_tools import DeclaredTools
 from agenttool.adapters.mcp.connection import Connection, Unavailable, Waiting
 from agenttool.adapters.mcp.declare import declare, definition_fault
 from agenttool.adapters.mcp.elicitation import ask_tool
@@ -38,7 +39,7 @@ from agenttool.ports.resources import OfferChanged, OfferKind, Unsubscribe
 from agenttool.ports.source import SourceHost, SourceSettings, SourceStatus
 from agenttool.ports.surfacing import ProviderState
 from agenttool.ports.tool import DeclaredTool
-from agenttool.records import Json, JsonObject, Lifecycle, ToolId
+from agenttool.records import Json, JsonObject, Lifecycle
 from agenttool.records import replace as replace_record
 
 log = logging.getLogger("agenttool.mcp")
@@ -64,9 +65,6 @@ LOGIN_S = 600.0
 
 _DECISIVE = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
 """The members of a definition that a model or a person relies on."""
-
-_DECLARED_AT_A_TIME = 50
-"""How many tools are declared before the event loop runs other work."""
 
 
 def make_sources(settings: Sequence[SourceSettings]) -> tuple["McpSource", ...]:
@@ -98,7 +96,7 @@ class McpSource(SourceWithReview):
         self._others: dict[tuple[str | None, str], Connection] = {}
         self.needs_newest = set[str]()
         self._closing: set[asyncio.Task[None]] = set()
-        self._declared: dict[ToolId, DeclaredTool] = {}
+        self._declared = DeclaredTools()
         self._review = ToolReview(server.name, "mcp_tools", _DECISIVE)
         self._listed: Mapping[str, JsonObject] = {}
         self._used: tuple[Mapping[str, JsonObject], ReviewedTools] | None = None
@@ -417,7 +415,7 @@ class McpSource(SourceWithReview):
             for each in sorted(OPERATIONS)
             if self.reading_tool(each) is not None
         ]
-        await self._declare([*tools, *self._gone(tools)])
+        await self._declared.update(tools, self._host.declare, (self.name,))
         for each in self._others.values():
             each.refresh()
         self._used = listed, reviewed
@@ -440,29 +438,5 @@ class McpSource(SourceWithReview):
         tool = declare(self.server, definition, executor, name=offered, lifecycle=Lifecycle.REQUIRES_SETUP)
         return replace(tool, setup=advice)
 
-    async def _declare(self, tools: Iterable[DeclaredTool]) -> None:
-        """Declare new and changed tools; the runtime shows why it rejects any."""
-        for count, tool in enumerate(tools, 1):
-            declaration = tool.declaration
-            before = self._declared.get(declaration.tool_id)
-            is_changed = before is None or _records_of(before) != _records_of(tool)
-            if is_changed and self._host.declare(tool) is None:
-                self._declared[declaration.tool_id] = tool
-            if not count % _DECLARED_AT_A_TIME:
-                await asyncio.sleep(0)
-
-    def _gone(self, tools: Iterable[DeclaredTool]) -> list[DeclaredTool]:
-        """Return the tools that the server no longer offers, as disabled tools."""
-        present = {each.declaration.tool_id for each in tools}
-        return [
-            replace(each, declaration=replace_record(each.declaration, lifecycle=Lifecycle.DISABLED))
-            for tool_id, each in self._declared.items()
-            if tool_id not in present
-        ]
-
     async def _report_state(self) -> None:
         await self._host.set_states({self.name: self._main.status.state})
-
-
-def _records_of(tool: DeclaredTool) -> tuple[object, ...]:
-    return tool.declaration, tool.interface, tool.execution_profile, tool.permission_profile

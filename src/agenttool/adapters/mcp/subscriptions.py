@@ -67,7 +67,7 @@ class ResourceSubscription:
 
     uri: str
     confirmed: "asyncio.Future[bool]"
-    watchers: dict[object, Callable[[], None]] = field(default_factory=dict[object, Callable[[], None]])
+    watchers: dict[object, Callable[[], None]] = field(default_factory=dict)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     def confirm(self, reply: "bool | Exception", /) -> None:
@@ -276,7 +276,7 @@ class _StreamState:
     """
 
     stream: ChangeStream | None = None
-    refused: set[ResourceSubscription] = field(default_factory=set[ResourceSubscription])
+    refused: set[ResourceSubscription] = field(default_factory=set)
     batch: int = MAX_RESOURCES
     failures: int = 0
     failed_at: float = 0.0

@@ -165,7 +165,7 @@ class WatchedServer:
         # A server that is found over TLS must stay on TLS.
         self.policy = SsrfPolicy.parse(source.allow, https_only=source.url.startswith("https://"))
         self.client = HttpClient(self.policy)
-        self.toolset = Toolset(source=source)
+        self.toolset: Toolset = Toolset(source=source)
         self.status = SourceStatus(source=source.name, state=ProviderState.CONNECTING, tries=0)
         self.suspicion = asyncio.Event()
         """Set to check the server now, because it did not acknowledge a call."""

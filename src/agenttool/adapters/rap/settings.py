@@ -1,24 +1,23 @@
 """The configuration of a RAP tool server; importing it loads no network code."""
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Annotated
 
 from agenttool.adapters.rap.credentials import Bearer, Credential, Signed, origin_of
-from agenttool.adapters.source_settings import check_name
+from agenttool.adapters.source_settings import check_settings
 from agenttool.config.table import Meta, Switch, TableError, Text, members_of, read_table
 from agenttool.errors import ConfigError, RecordError
 from agenttool.http.headers import check_headers
 from agenttool.records import JsonObject, Part, ToolId
 
-_PIN = re.compile(r"sha256:[0-9a-f]{64}")
-
 DEFAULT_MAX_SUBSCRIPTIONS = 100
 """The subscriptions that one thread may have open, unless its source sets another limit."""
 
 _Words = Annotated[tuple[str, ...], Meta(description='a list of texts; write ["10.0.0.0/8"]')]
-_Seconds = Annotated[float, Meta(description="a number of seconds; write 3600")]
-_Count = Annotated[int, Meta(description="a whole number; write 5")]
+_Pin = Annotated[str, Meta(pattern=r"\Asha256:[0-9a-f]{64}\Z", description="sha256: and 64 digits; write the digest")]
+_Seconds = Annotated[float, Meta(gt=0, description="a number of seconds above 0; write 3600")]
+_Attempts = Annotated[int, Meta(ge=1, description="a whole number of at least 1; write 5")]
+_Count = Annotated[int, Meta(ge=0, description="a whole number that is not negative; write 5")]
 
 TOOL_PREFIX = "tool_"
 
@@ -51,14 +50,14 @@ class RapServer(Part, frozen=True, kw_only=True):
 
     name: Annotated[str, Meta(description="letters, digits, '_' and '-'; rename it")]
     url: Annotated[str, Meta(description='a text; write url = "https://…"')]
-    pin: Text | None = None
+    pin: _Pin | None = None
     credential: Annotated[Credential, Meta(description="an object of Python; write token_env or secret_env")] | None = (
         None
     )
     presents_to: _Words = ()
     allow: _Words = ()
     within_s: _Seconds | None = None
-    attempts: _Count | None = None
+    attempts: _Attempts | None = None
     trusts_annotations: Switch = False
     shares_user: Switch = False
     takes_any_2xx: Switch = False
@@ -72,19 +71,11 @@ class RapServer(Part, frozen=True, kw_only=True):
         Raises:
             ConfigError: says which value is invalid.
         """
-        check_name(self.name)
+        check_settings(self.name, self)
         if not self.url.startswith(("http://", "https://")):
             raise ConfigError(f"the url of source {self.name!r} must begin with http:// or https://; write it in full")
         for each in (self.url, *self.presents_to):
             origin_of(each)
-        if self.pin is not None and not _PIN.fullmatch(self.pin):
-            raise ConfigError(f"the pin of source {self.name!r} must be sha256: and 64 digits, got {self.pin!r}")
-        if self.within_s is not None and not self.within_s > 0:
-            raise ConfigError(f"within_s of source {self.name!r} must be more than 0, got {self.within_s!r}; raise it")
-        if self.attempts is not None and self.attempts < 1:
-            raise ConfigError(f"attempts of source {self.name!r} must be at least 1, got {self.attempts!r}; raise it")
-        if self.max_prompts < 0:
-            raise ConfigError(f"max_prompts of source {self.name!r} must not be negative, got {self.max_prompts!r}")
         try:
             check_headers(self.headers("GET", self.url))
         except RecordError as error:

@@ -3,8 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from itertools import chain
 
+from agenttool.adapters.declared_tools import DeclaredTools
 from agenttool.adapters.rap.callback_urls import PATH, CallbackUrls, claim_address, find_claimed, load_secret
 from agenttool.adapters.rap.callbacks import CallbackHandler
 from agenttool.adapters.rap.declare import declare
@@ -21,17 +22,10 @@ from agenttool.http.client import HttpClient
 from agenttool.ports.source import SourceHost, SourceSettings, SourceStatus, SourceTable
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import Lifecycle, ToolId
-from agenttool.records import replace as replace_record
 
 log = logging.getLogger("agenttool.rap")
 
 MIGRATION_TIMEOUT_S = 600.0
-_DECLARED_AT_A_TIME = 50
-"""How many tools are declared before the event loop runs other work."""
-
-
-def _records_of(tool: DeclaredTool) -> tuple[object, ...]:
-    return tool.declaration, tool.interface, tool.execution_profile, tool.permission_profile
 
 
 def make_sources(settings: Sequence[SourceSettings]) -> tuple["RapClient", ...]:
@@ -74,11 +68,11 @@ class RapClient:
         self.servers = tuple(servers)
         self._watched = {each.name: WatchedServer(each) for each in self.servers}
         self._watches: list[asyncio.Task[None]] = []
-        self._declared: dict[ToolId, DeclaredTool] = {}
+        self._declared = DeclaredTools()
         self._update_lock = asyncio.Lock()
         self._notices = NoticeSender(self._watched.values())
         self._listener_faults: tuple[str, ...] = ()
-        self._rejections: tuple[str, ...] = ()
+        self._rejections: list[str] = []
         self._logged: frozenset[str] = frozenset()
         self._listener: Listener | None = None
 
@@ -148,7 +142,7 @@ class RapClient:
 
     def awaits(self, tool_id: ToolId) -> str | None:
         """Return the server that calls of a tool wait for, because it does not offer the tool now; None if it does."""
-        return None if tool_id in self._declared else source_name_in(tool_id)
+        return None if tool_id in self._declared.by_id else source_name_in(tool_id)
 
     async def _update(self) -> None:
         """Declare the loaded tools in the runtime, log new faults, and report the state of each server."""
@@ -160,42 +154,19 @@ class RapClient:
             self._logged = frozenset(self.faults)
             await self._host.set_states({each.source: each.state for each in self.health()})
 
-    async def _declare_all(self) -> tuple[str, ...]:
-        """Declare new and changed tools, and those that are gone as disabled; return why the runtime rejected any.
-
-        The event loop runs other work in between, because a server may have very many tools.
-        """
-        faults: list[str] = []
-        tools: list[DeclaredTool] = []
-        names: set[str] = set()
+    async def _declare_all(self) -> list[str]:
+        """Declare the tools of the loaded manifests; return why the runtime rejected any."""
+        tools: dict[str, list[DeclaredTool]] = {}
         for each in self._toolsets():
             if each.manifest is not None:
-                names.add(each.source.name)
                 server, manifest = self._watched[each.source.name], each.manifest
                 made = (RapExecutor(server, manifest, tool, self.callbacks) for tool in each.tools)
-                tools += [declare(each, executor) for executor in made]
-        present = {each.declaration.tool_id for each in tools}
-        tools += [  # waiting calls of a tool that is gone can still end
-            replace(each, declaration=replace_record(each.declaration, lifecycle=Lifecycle.DISABLED))
-            for tool_id, each in self._declared.items()
-            if tool_id not in present and each.declaration.namespace in names
-        ]
-        for count, tool in enumerate(tools, 1):
-            declaration = tool.declaration
-            before = self._declared.get(declaration.tool_id)
-            if before is None or _records_of(tool) != _records_of(before):
-                fault = self._host.declare(tool)
-                if fault is None:
-                    self._declared[declaration.tool_id] = tool
-                else:
-                    faults.append(f"{declaration.name!r} of {declaration.namespace!r} cannot be offered: {fault}")
-            if not count % _DECLARED_AT_A_TIME:
-                await asyncio.sleep(0)
-        return tuple(faults)
+                tools[each.source.name] = [declare(each, executor) for executor in made]
+        return await self._declared.update([*chain(*tools.values())], self._host.declare, tools)
 
     def _toolsets(self) -> tuple[Toolset, ...]:
         """Return the manifests; a name stays with the source that offers it already."""
-        declarations = (each.declaration for each in self._declared.values())
+        declarations = (each.declaration for each in self._declared.by_id.values())
         offered = {each.name: each.namespace for each in declarations if each.lifecycle is Lifecycle.AVAILABLE}
         return withhold_clashes([each.toolset for each in self._watched.values()], offered)
 
