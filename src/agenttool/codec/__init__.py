@@ -33,6 +33,7 @@ from agenttool.codec.encode import (
     write,
     write_own,
 )
+from agenttool.codec.json_shapes import list_of, object_of
 from agenttool.codec.size import QUICK_CHARS, SHALLOW, has_more_values, is_quick, is_too_deep, quick_levels
 
 __all__ = [
@@ -54,8 +55,10 @@ __all__ = [
     "is_quick",
     "is_too_deep",
     "json_bytes",
+    "list_of",
     "located",
     "lower_first",
+    "object_of",
     "parse_object",
     "parse_value",
     "quick_levels",

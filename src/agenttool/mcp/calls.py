@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 from agenttool.adapters.mcp.elicitation import ASK_USER, REFUSALS
 from agenttool.adapters.mcp.source import McpSource
 from agenttool.agent.call_access import CallHandle
-from agenttool.codec import json_bytes
+from agenttool.codec import json_bytes, object_of
 from agenttool.errors import CallerError, StoreError
 from agenttool.mcp.callers import approver_of, is_ended_here, may_approve
 from agenttool.mcp.exchange import ClientExchange, is_stateless
@@ -374,8 +374,7 @@ class ToolRun:
 
 def _answer_in(reply: JsonObject) -> Answer | None:
     """Return the answer in a reply; None if the person closed the form without one."""
-    content = reply.get("content")
-    members = content if isinstance(content, dict) else {}
+    members = object_of(reply.get("content"))
     message = members.get("message")
     words = message if isinstance(message, str) and message else None
     if reply.get("action") == "accept" and members.get("decision") == "allow":

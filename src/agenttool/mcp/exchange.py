@@ -20,6 +20,7 @@ from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import is_version_at_least
 from pydantic import BaseModel
 
+from agenttool.codec import object_of
 from agenttool.errors import CallerError
 from agenttool.ports.caller import CALLER
 from agenttool.records import InvocationId, JsonObject, ToolProgress
@@ -334,9 +335,7 @@ def wire(model: BaseModel) -> JsonObject:
 
 def reply_members(response: object) -> JsonObject:
     """Return a reply of a client as JSON."""
-    if isinstance(response, types.Result):
-        return wire(response)
-    return cast("JsonObject", response) if isinstance(response, dict) else {}
+    return wire(response) if isinstance(response, types.Result) else object_of(response)
 
 
 _UNDELAYED = frozenset({"initialize", "ping", "server/discover"})

@@ -16,6 +16,7 @@ from agenttool.adapters.function_calling.function_names import assign_names, cou
 from agenttool.adapters.mcp.content import without_invalid
 from agenttool.adapters.mcp.resources import OPERATIONS
 from agenttool.catalog.entry import BUILT_IN, TOOL_SEARCH
+from agenttool.codec import list_of, object_of
 from agenttool.mcp.profiles import has_source, has_tool
 from agenttool.ports.offer import OfferedTool
 from agenttool.ports.surfacing import Role
@@ -239,8 +240,7 @@ def definitions(tools: ToolList, qualified_names: Iterable[str]) -> list[JsonObj
 def native_members(tool: OfferedTool) -> JsonObject:
     """Return the members of the MCP definition of a tool that no record has: hints, icons, `_meta` and more."""
     annotations = None if tool.declared is None else tool.declared.declaration.annotations
-    found = (annotations or {}).get("mcp")
-    return found if isinstance(found, dict) else {}
+    return object_of((annotations or {}).get("mcp"))
 
 
 def _describe(name: str, tool: OfferedTool) -> JsonObject:
@@ -251,7 +251,6 @@ def _describe(name: str, tool: OfferedTool) -> JsonObject:
     declaration, native = declared.declaration, native_members(tool)
     contract = declaration.output_contract
     output_schema = declared.interface.output_schema or (None if contract is None else contract.structured_schema)
-    meta = native.get("_meta")
     definition: JsonObject = {
         "name": name,
         "title": declaration.title,
@@ -261,7 +260,7 @@ def _describe(name: str, tool: OfferedTool) -> JsonObject:
         "outputSchema": output_schema if output_schema and output_schema.get("type") == "object" else None,
         "icons": native.get("icons"),
         "annotations": _annotations(declared, native),
-        "_meta": {**(meta if isinstance(meta, dict) else {}), NAME_KEY: tool.qualified_name},
+        "_meta": {**object_of(native.get("_meta")), NAME_KEY: tool.qualified_name},
     }
     given = without_invalid(types.Tool, {key: value for key, value in definition.items() if value is not None})
     if not is_valid("tools/list", {"tools": [given]}):
@@ -287,11 +286,9 @@ def _annotations(declared: DeclaredTool, native: JsonObject) -> JsonObject:
 
     A fact that depends on the arguments is not given.
     """
-    interface, given = declared.interface, native.get("annotations")
-    untrusted = (declared.declaration.annotations or {}).get("untrusted") or []
-    hints: JsonObject = {}
-    if isinstance(given, dict) and isinstance(untrusted, list):
-        hints = {name: value for name, value in given.items() if name != "title" and name not in untrusted}
+    interface, given = declared.interface, object_of(native.get("annotations"))
+    withheld = ("title", *list_of((declared.declaration.annotations or {}).get("untrusted")))
+    hints = {name: value for name, value in given.items() if name not in withheld}
     facts = {
         "readOnlyHint": interface.is_read_only,
         "destructiveHint": interface.is_destructive,
@@ -303,5 +300,5 @@ def _annotations(declared: DeclaredTool, native: JsonObject) -> JsonObject:
 
 def inner_call(arguments: JsonObject) -> tuple[str, JsonObject]:
     """Return the tool and the arguments of a `tool_call`."""
-    name, inner = arguments.get("name"), arguments.get("arguments", {})
-    return name if isinstance(name, str) else "", inner if isinstance(inner, dict) else {}
+    name = arguments.get("name")
+    return name if isinstance(name, str) else "", object_of(arguments.get("arguments"))

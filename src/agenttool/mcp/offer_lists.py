@@ -18,6 +18,7 @@ from agenttool.adapters.mcp.content import without_invalid
 from agenttool.adapters.mcp.resources import OPERATIONS
 from agenttool.adapters.mcp.session import InvalidResult, fault_of
 from agenttool.adapters.mcp.source import McpSource
+from agenttool.codec import list_of
 from agenttool.errors import ConfigError, CredentialMissing
 from agenttool.mcp.listing import is_valid
 from agenttool.ports.resources import OfferKind
@@ -96,8 +97,8 @@ async def _read_pages(source: McpSource, kind: OfferKind) -> list[JsonObject]:
             page = await answered(source.read(LISTS[kind].operation, **cursor)) or {}
         except ServerError:  # also from a server without this feature
             break
-        entries, following = page.get(kind.value), page.get("nextCursor")
-        found += [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else ()
+        following = page.get("nextCursor")
+        found += [each for each in list_of(page.get(kind.value)) if isinstance(each, dict)]
         if not isinstance(following, str):
             break
         cursor = {"cursor": following}

@@ -18,6 +18,7 @@ from agenttool.adapters.mcp.content import reply_in
 from agenttool.adapters.mcp.elicitation import REFUSALS
 from agenttool.adapters.mcp.source import McpSource
 from agenttool.adapters.mcp.subscriptions import retry_delay
+from agenttool.codec import object_of
 from agenttool.mcp.offer_lists import LISTS, OLD_NOT_FOUND, KnownLists, ServerError, StartTask, answered
 from agenttool.mcp.profiles import has_tool
 from agenttool.mcp.results import server_error
@@ -395,9 +396,8 @@ class Offers:
         """
         ref = cast("JsonObject", params["ref"])
         member, kind = ("name", OfferKind.PROMPTS) if ref["type"] == "ref/prompt" else ("uri", OfferKind.TEMPLATES)
-        context, argument = params.get("context"), cast("JsonObject", params["argument"])
-        before = context.get("arguments") if isinstance(context, dict) else None
-        given = {**(before if isinstance(before, dict) else {}), str(argument["name"]): argument["value"]}
+        before, argument = object_of(params.get("context")).get("arguments"), cast("JsonObject", params["argument"])
+        given = {**object_of(before), str(argument["name"]): argument["value"]}
 
         def arguments(key: str) -> JsonObject:
             if kind is OfferKind.PROMPTS:

@@ -20,14 +20,13 @@ from agenttool.adapters.mcp.session import TASKS_EXTENSION
 from agenttool.adapters.mcp.source import McpSource
 from agenttool.codec import json_bytes
 from agenttool.errors import ConfigError, QuotaError
-from agenttool.history.listed_call import tool_name
 from agenttool.mcp.callers import ParamsT, bound_introduction, principal_of, within_quota
 from agenttool.mcp.calls import ToolRun
 from agenttool.mcp.exchange import ClientExchange, RequestContext, is_stateless, reply_members, wait_for_start, wire
 from agenttool.mcp.listing import INSTRUCTIONS, TOOL_CALL, TOOL_SEARCH, ToolList, ToolLister, definitions, inner_call
 from agenttool.mcp.offer_lists import OLD_NOT_FOUND
 from agenttool.mcp.offers import GovernedCall, Offers, StillAllowed
-from agenttool.mcp.profiles import McpOptions, has_source, has_tool
+from agenttool.mcp.profiles import McpOptions, has_source
 from agenttool.mcp.results import read_stored_output, text_result
 from agenttool.mcp.sessions import TOOLS, ClientSessions, ListenStream, ListName, Notice, NotifyingServer
 from agenttool.mcp.state import CallIdentity, RequestStates, StateError, WaitingCalls
@@ -101,7 +100,7 @@ class RuntimeMcpServer:
             may_drop=lambda each: each.has_ended,
         )
         self._runs: dict[str, ToolRun] = {}
-        self._tasks = ClientTasks(runtime, self._actor, self._serves, self._resume_task)
+        self._tasks = ClientTasks(runtime, options.role, self._actor, self._resume_task)
         self.lowlevel = self._make_lowlevel()
 
     @classmethod
@@ -342,9 +341,6 @@ class RuntimeMcpServer:
             return self._new_run(exchange, identity, denies_questions=denies_questions).read(name, arguments)
 
         return call
-
-    def _serves(self, invocation: ToolInvocation) -> bool:
-        return has_tool(self._options.role, tool_name(invocation.tool_id))
 
     def _conversation(self, actor: str | None) -> Runtime:
         """Return the runtime in the conversation of an actor on this profile, which bounds the output that it reads."""

@@ -12,12 +12,15 @@ from mcp.shared.exceptions import MCPError
 from starlette.datastructures import Headers
 
 from agenttool.adapters.mcp.session import TASKS_EXTENSION
+from agenttool.history.listed_call import tool_name
 from agenttool.mcp.calls import ToolRun
 from agenttool.mcp.exchange import RequestContext, is_stateless, missing_capability, wire
 from agenttool.mcp.listing import native_members
+from agenttool.mcp.profiles import has_tool
 from agenttool.mcp.results import server_error
 from agenttool.ports.offer import OfferedTool
 from agenttool.ports.quota import OwnedEntries
+from agenttool.ports.surfacing import Role
 from agenttool.records import ErrorClass, InvocationId, JsonObject, ToolInvocation, ToolKind
 from agenttool.runtime import Runtime
 
@@ -82,14 +85,14 @@ class ClientTasks:
     """The tasks of one profile.
 
     Attributes:
+        role: the tools of the profile.
         actor_of: returns the actor of a request.
-        serves: returns whether the profile has the tool of a call.
         resume: returns the run of a call that an earlier process started.
     """
 
     runtime: Runtime
+    role: Role | None
     actor_of: Callable[[RequestContext], str | None]
-    serves: Callable[[ToolInvocation], bool]
     resume: Callable[[RequestContext, ToolInvocation], ToolRun]
     _live: OwnedEntries[str, ToolRun] = field(
         default_factory=lambda: OwnedEntries("MCP tasks", MAX_LIVE, may_drop=lambda run: run.exchange.has_ended)
@@ -143,7 +146,8 @@ class ClientTasks:
         if found is not None and found.identity.actor == actor:
             return found
         invocation = None if found is not None else await self.runtime.journal.invocation(InvocationId(task_id))
-        if invocation is None or invocation.actor_ref != actor or not self.serves(invocation):
+        is_own = invocation is not None and invocation.actor_ref == actor
+        if invocation is None or not is_own or not has_tool(self.role, tool_name(invocation.tool_id)):
             raise MCPError(types.INVALID_PARAMS, f"no task has the id {task_id!r}; use one that a call returned")
         run = self.resume(context, invocation)
         self._live.add(actor, task_id, run)

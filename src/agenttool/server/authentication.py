@@ -196,13 +196,9 @@ def split_session(token: str) -> tuple[str, str]:
 
 def _is_local_program(scope: Scope, headers: Mapping[str, str]) -> bool:
     """Return whether a request comes from this machine, through no proxy, and names this machine as the host."""
-    client = scope.get("client")
-    if client is None or client[0] not in _LOOPBACK_HOSTS or _is_forwarded(scope, headers):
+    client, host = scope.get("client"), parse_host(headers.get("host", ""))
+    if client is None or client[0] not in _LOOPBACK_HOSTS or host not in _LOOPBACK_HOSTS:
         return False
-    return parse_host(headers.get("host", "")) in _LOOPBACK_HOSTS
-
-
-def _is_forwarded(scope: Scope, headers: Mapping[str, str]) -> bool:
-    """Return whether a request shows signs of a proxy; a proxy that hides itself cannot be detected."""
+    # A proxy that hides itself cannot be detected.
     has_header = any(name in _PROXY_HEADERS or name.startswith(_PROXY_HEADER_PREFIX) for name in headers)
-    return has_header or scope.get("http_version") == _PROXY_HTTP_VERSION
+    return not has_header and scope.get("http_version") != _PROXY_HTTP_VERSION

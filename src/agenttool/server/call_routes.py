@@ -124,7 +124,8 @@ async def make_call(request: ApiRequest[CallQuery, CallBody]) -> Reply[CallReply
     if result is not None and (result.error is None or result.error.error_code not in (UNAVAILABLE, NOT_STORED)):
         return Reply(state_of(started.id, started, result))
     with _failing_store():
-        return await _state_reply(request.tenant, started.id)
+        ((state, has_ended),) = await _confirmed_states(request.tenant, [started.id])
+    return Reply(state) if has_ended else Reply(state, {"location": f"/v1/calls/{started.id}"}, HTTPStatus.ACCEPTED)
 
 
 @contextmanager
@@ -139,11 +140,6 @@ def _failing_store() -> Generator[None]:
     except StoreError as error:
         detail = f"{error}; {_MAY_RUN}"
         raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, headers={"retry-after": "1"}) from error
-
-
-async def _state_reply(tenant: Tenant, invocation_id: str) -> Reply[CallReply]:
-    ((state, has_ended),) = await _confirmed_states(tenant, [invocation_id])
-    return Reply(state) if has_ended else Reply(state, {"location": f"/v1/calls/{invocation_id}"}, HTTPStatus.ACCEPTED)
 
 
 async def _read_state(tenant: Tenant, invocation_id: str) -> tuple[CallReply, bool]:

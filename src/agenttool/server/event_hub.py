@@ -8,7 +8,7 @@ from contextlib import aclosing, contextmanager
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from agenttool.codec import json_bytes
+from agenttool.codec import json_bytes, object_of
 from agenttool.codec.moments import timestamp
 from agenttool.history.listed_call import tool_name
 from agenttool.journal import steps
@@ -183,7 +183,7 @@ class EventHub:
 def _message(position: int, fact: Fact) -> bytes | None:
     at = timestamp(fact.at_ns)
     if fact.step is steps.ANSWER_GIVEN:
-        approval = fact.data.get("approval_id") if isinstance(fact.data, dict) else None
+        approval = object_of(fact.data).get("approval_id")
         return encode("answer", {"position": position, "at": at, "approval_id": approval}, position)
     types = _event_types(fact.step)
     if not types:

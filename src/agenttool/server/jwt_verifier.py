@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from agenttool.codec import list_of, object_of
 from agenttool.config import JwtTable
 from agenttool.errors import ConfigError
 from agenttool.http.client import HttpClient
@@ -134,12 +135,12 @@ def _claim(claims: JsonObject, name: str) -> Json:
         return claims[name]
     found: Json = claims
     for each in name.split("."):
-        found = found.get(each) if isinstance(found, dict) else None
+        found = object_of(found).get(each)
     return found
 
 
 def _roles(listed: Json) -> frozenset[AccessRole]:
-    names = listed.split() if isinstance(listed, str) else listed if isinstance(listed, list) else []
+    names = listed.split() if isinstance(listed, str) else list_of(listed)
     return frozenset(each for each in AccessRole if each.value in names) or frozenset({AccessRole.CALLER})
 
 
@@ -216,9 +217,8 @@ class IssuerKeys:
             document = msgspec.json.decode(reply.body, type=dict[str, object])
         except msgspec.MsgspecError:
             raise ValueError("the document is not a JSON object") from None
-        listed = document.get("keys")
-        members = cast("list[Json]", listed)[:MAX_KEYS] if isinstance(listed, list) else []
-        found = [(each, key) for each in members if isinstance(each, dict) and (key := _public_key(each)) is not None]
+        members = map(object_of, list_of(document.get("keys"))[:MAX_KEYS])
+        found = [(each, key) for each in members if (key := _public_key(each)) is not None]
         if not found:
             raise ValueError("the document has no usable public key")
         return found

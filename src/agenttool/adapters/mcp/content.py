@@ -15,7 +15,7 @@ import mcp_types as types
 from pydantic import BaseModel, ValidationError
 
 from agenttool.adapters.mcp.session import InvalidResult
-from agenttool.codec import json_bytes, parse_object
+from agenttool.codec import json_bytes, object_of, parse_object
 from agenttool.ports.output import Media, NativeError, NativeOutput
 from agenttool.records import (
     UNSET,
@@ -105,7 +105,7 @@ def resource_item(resource: JsonObject, annotations: Json | UnsetType = UNSET) -
     """Return the item of the contents of a resource: text, or bytes as base64."""
     blob, meta = resource.get("blob"), _meta_in(resource)
     if meta:
-        annotations = {**_object(annotations), _RESOURCE: meta}
+        annotations = {**object_of(annotations), _RESOURCE: meta}
     return ContentItem(
         type=ContentClass.EMBEDDED_RESOURCE,
         uri=_text(resource, "uri"),
@@ -138,11 +138,7 @@ def _link_item(block: JsonObject, annotations: Json | UnsetType) -> ContentItem:
 
 def _annotations_in(block: JsonObject) -> Json | UnsetType:
     """Return the annotations of a block, with its `_meta`; unset if it has neither."""
-    return {**_object(block.get("annotations")), **_meta_in(block)} or UNSET
-
-
-def _object(value: Json | UnsetType) -> JsonObject:
-    return value if isinstance(value, dict) else {}
+    return {**object_of(block.get("annotations")), **_meta_in(block)} or UNSET
 
 
 def _text(members: JsonObject, name: str) -> str | None:
@@ -203,20 +199,20 @@ async def _embedded(item: ContentItem, uri: str, fetch: Fetch) -> JsonObject:
     name, body = ("text", item.text) if is_text else ("blob", await _encoded(item, fetch))
     if body is None:
         return link_block(item)
-    meta = _meta_in(_object(item.annotations).get(_RESOURCE))
+    meta = _meta_in(object_of(item.annotations).get(_RESOURCE))
     return _block("resource", item, resource=_given({"uri": uri, "mimeType": item.media_type, name: body, **meta}))
 
 
 def _block(kind: str, item: ContentItem, **members: Json) -> JsonObject:
     """Return a content block with the valid annotations of an item, and with the `_meta` that a server sent."""
-    notes = _object(item.annotations)
+    notes = object_of(item.annotations)
     hints = {name: value for name, value in notes.items() if name not in ("_meta", _RESOURCE)}
     annotations = without_invalid(types.Annotations, hints) if hints else None
     return _given({"type": kind, **members, "annotations": annotations, **_meta_in(notes)})
 
 
 def _meta_in(notes: Json) -> JsonObject:
-    meta = _object(notes).get("_meta")
+    meta = object_of(notes).get("_meta")
     return {"_meta": meta} if isinstance(meta, dict) else {}
 
 
@@ -257,7 +253,7 @@ def without_invalid(model: type[BaseModel], members: JsonObject) -> JsonObject:
         names = sorted({".".join(str(part) for part in place if not isinstance(part, int)) for place in places})
         log.info("clients do not see members of a server's %s that are not valid: %s", model.__name__, names)
         for place in places:
-            members = _object(_without(members, place))
+            members = object_of(_without(members, place))
     return members
 
 
@@ -286,7 +282,7 @@ def valid_reply(reply: JsonObject, model: type[BaseModel]) -> JsonObject:
 
 
 def _valid_message(message: JsonObject) -> JsonObject:
-    block = _object(message.get("content"))
+    block = object_of(message.get("content"))
     model = _BLOCKS.get(_text(block, "type") or "")
     return message if model is None else {**message, "content": without_invalid(model, block)}
 
@@ -366,7 +362,11 @@ async def reply_in(result: ToolResult, fetch: Fetch) -> JsonObject | None:
             structured = document.get("structured_content", document)
     if not isinstance(structured, dict):
         return None
-    bodies = (each for each in result.content or () if each.type in _WITH_BODY and _has_body(each))
+    bodies = (
+        each
+        for each in result.content or ()
+        if each.type in _WITH_BODY and (each.text, each.ref, each.data) != (None, None, UNSET)
+    )
     reply = {**structured}
     for member in ("contents", "messages"):
         entries = reply.get(member)
@@ -374,10 +374,6 @@ async def reply_in(result: ToolResult, fetch: Fetch) -> JsonObject | None:
             objects = [cast("JsonObject", each) for each in entries if isinstance(each, dict)]
             reply[member] = [await _restored(each, bodies, fetch) for each in objects]
     return reply
-
-
-def _has_body(item: ContentItem) -> bool:
-    return item.text is not None or item.ref is not None or item.data is not UNSET
 
 
 async def _restored(entry: JsonObject, bodies: Iterator[ContentItem], fetch: Fetch) -> JsonObject:

@@ -1,11 +1,10 @@
 """The conversion of a server's tool definitions to declared tools, trusted only as far as configured."""
 
-from typing import cast
-
 from mcp.shared.inbound import find_invalid_x_mcp_header
 
 from agenttool.adapters.mcp.settings import McpServer
 from agenttool.adapters.remote_tool import network_scope, remote_tool
+from agenttool.codec import object_of
 from agenttool.ports.executor import Executor
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import (
@@ -13,7 +12,6 @@ from agenttool.records import (
     InputContract,
     InterfaceId,
     InterruptBehavior,
-    Json,
     JsonObject,
     Lifecycle,
     McpMapping,
@@ -49,7 +47,7 @@ def definition_fault(definition: JsonObject, *, is_modern: bool) -> str | None:
         return f"the inputSchema of {name!r} is not an object"
     if not isinstance(definition.get("outputSchema", _EMPTY_OBJECT), dict | None):
         return f"the outputSchema of {name!r} is not an object"
-    reason = find_invalid_x_mcp_header(_object(definition.get("inputSchema"))) if is_modern else None
+    reason = find_invalid_x_mcp_header(object_of(definition.get("inputSchema"))) if is_modern else None
     return None if reason is None else f"the tool {name!r} has an invalid x-mcp-header: {reason}"
 
 
@@ -67,7 +65,7 @@ def declare(
     """
     native, description = str(definition["name"]), definition.get("description")
     name = name or native
-    hints = _object(definition.get("annotations"))
+    hints = object_of(definition.get("annotations"))
     titles = definition.get("title"), hints.get("title")
     stated = {hint: hints.get(hint) for hint in _HINTS if isinstance(hints.get(hint), bool)}
     untrusted = () if server.trust else tuple(sorted(hint for hint, value in stated.items() if value is _HINTS[hint]))
@@ -75,9 +73,8 @@ def declare(
     is_destructive = stated.get("destructiveHint") is True and not is_read_only
     is_harmless = is_read_only or (server.trust and stated.get("destructiveHint") is False)
     tool_id = ToolId(f"tool_{server.name}.{name}")
-    schema = _object(definition.get("inputSchema")) or _EMPTY_OBJECT
-    output_schema = definition.get("outputSchema")
-    output_schema = output_schema if isinstance(output_schema, dict) else None
+    schema = object_of(definition.get("inputSchema")) or _EMPTY_OBJECT
+    output_schema = object_of(definition.get("outputSchema")) or None
     # Calls run one after another at their server, and beside those of other servers. A server that hangs, or that
     # waits for its user, then blocks no other.
     lock = ResourceLock(resource=f"mcp:{server.name}", mode="shared" if is_read_only else "exclusive")
@@ -126,7 +123,3 @@ def _annotations(definition: JsonObject, untrusted: tuple[str, ...]) -> JsonObje
     if not native:
         return None
     return {"mcp": native, "untrusted": [*untrusted]} if untrusted else {"mcp": native}
-
-
-def _object(value: Json) -> JsonObject:
-    return cast("JsonObject", value) if isinstance(value, dict) else {}

@@ -8,6 +8,7 @@ import logging
 import re
 
 from agenttool.adapters.mcp.settings import McpServer
+from agenttool.codec import object_of
 from agenttool.errors import RecordError, ToolFailure
 from agenttool.http.ssrf import auth_url_error
 from agenttool.ports.executor import Job
@@ -121,9 +122,8 @@ async def elicit(server: McpServer, job: Job, params: JsonObject, key: str | Non
         return {"action": "decline" if result.error.error_class in REFUSALS else "cancel"}
     if "url" in question:
         return {"action": "accept"}
-    found = result.structured_content
-    answer = found.get("answer") if isinstance(found, dict) else None
-    return {"action": "accept", "content": answer if isinstance(answer, dict) else {}}
+    answer = object_of(result.structured_content).get("answer")
+    return {"action": "accept", "content": object_of(answer)}
 
 
 def _question(params: JsonObject) -> tuple[JsonObject, str | None]:
@@ -145,10 +145,8 @@ def secret_field(form: JsonObject) -> str | None:
     The labels of a field are its name, its title, and a short description. A field with fixed choices cannot contain a
     secret.
     """
-    properties = form.get("properties")
-    fields = properties if isinstance(properties, dict) else {}
-    for name, each in fields.items():
-        field = each if isinstance(each, dict) else {}
+    for name, each in object_of(form.get("properties")).items():
+        field = object_of(each)
         if field.get("type") == "boolean" or {"enum", "oneOf", "const"} & field.keys():
             continue
         title, description = field.get("title"), _words(field.get("description"))
@@ -164,6 +162,5 @@ def _words(label: Json) -> list[str]:
 
 
 def _defaults(form: JsonObject) -> JsonObject:
-    properties = form.get("properties")
-    found = properties.items() if isinstance(properties, dict) else ()
-    return {name: each["default"] for name, each in found if isinstance(each, dict) and "default" in each}
+    fields = ((name, object_of(each)) for name, each in object_of(form.get("properties")).items())
+    return {name: field["default"] for name, field in fields if "default" in field}

@@ -32,6 +32,7 @@ from agenttool.adapters.mcp.session import (
     fault_of,
 )
 from agenttool.adapters.polled_work import PolledWork
+from agenttool.codec import object_of
 from agenttool.errors import ToolFailure
 from agenttool.ports.caller import CALLER
 from agenttool.ports.executor import Job, call_failure
@@ -177,12 +178,12 @@ class McpExecutor:
             raise self._failed(error, fault, exchange.request_id, session) from error
         except InvalidResult as error:
             raise self._invalid(str(error)) from error
-        is_error, meta = result.get("isError"), result.get("_meta")
+        is_error = result.get("isError")
         answered = replace(
             mapping,
             jsonrpc_request_id=exchange.request_id,
             is_error=is_error if isinstance(is_error, bool) else None,
-            meta=meta if isinstance(meta, dict) else None,
+            meta=object_of(result.get("_meta")) or None,
         )
         try:
             return self.output(result, answered)
@@ -304,10 +305,8 @@ class SentCall:
         raise InvalidResult(f"it asked for input more than {MAX_ROUNDS} times")
 
     async def _answer(self, requests: Json) -> JsonObject:
-        if not isinstance(requests, dict):
-            return {}
         async with self.call.job.outside():
-            return await self.connection.answers.answer(self.call, requests)
+            return await self.connection.answers.answer(self.call, object_of(requests))
 
     async def _ask_task(
         self, task_id: str, method: str, exchange: Exchange | None = None, **members: Json
@@ -362,8 +361,7 @@ class SentCall:
 
 def _failure_in(task: JsonObject, reason: str) -> MCPError:
     """Return the error of a task; `reason` if it has no message."""
-    error = task.get("error")
-    found: JsonObject = error if isinstance(error, dict) else {}
+    found = object_of(task.get("error"))
     code, message = found.get("code"), found.get("message")
     words = message if isinstance(message, str) else reason
     return MCPError(code if isinstance(code, int) else INTERNAL_ERROR, words, found.get("data"))

@@ -29,6 +29,7 @@ from agenttool.adapters.mcp.elicitation import elicit
 from agenttool.adapters.mcp.processes import ServerLog
 from agenttool.adapters.mcp.session import RELATED, Exchange, SessionCallbacks
 from agenttool.adapters.mcp.settings import CLIENT, McpServer
+from agenttool.codec import object_of
 from agenttool.errors import CallerError, ToolFailure, words_of
 from agenttool.ports.caller import CALLER, CallingClient
 from agenttool.ports.executor import Job, call_failure
@@ -116,11 +117,9 @@ class RunningCall:
 
     def note_needed(self, error: MCPError) -> None:
         """Pass the capabilities that a server requires of its client to the client of the call."""
-        data = cast("object", error.data)
-        required = cast("JsonObject", data).get("requiredCapabilities") if isinstance(data, dict) else None
-        is_missing = error.code == MISSING_REQUIRED_CLIENT_CAPABILITY
-        if self.client is not None and is_missing and isinstance(required, dict):
-            self.client.note_needed(required)
+        if self.client is not None and error.code == MISSING_REQUIRED_CLIENT_CAPABILITY:
+            required = object_of(cast("object", error.data)).get("requiredCapabilities")
+            self.client.note_needed(object_of(required))
 
 
 class RunningCalls:
@@ -365,6 +364,5 @@ class ServerRequests:
 
 def _read_request(request: Json) -> tuple[str, JsonObject]:
     """Return the method and the parameters of a request of a server."""
-    members: JsonObject = request if isinstance(request, dict) else {}
-    params = members.get("params")
-    return str(members.get("method")), params if isinstance(params, dict) else {}
+    members = object_of(request)
+    return str(members.get("method")), object_of(members.get("params"))

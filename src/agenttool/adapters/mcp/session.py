@@ -37,6 +37,7 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from agenttool.codec import object_of
 from agenttool.http.limiter import RateLimiter
 from agenttool.ports.limits import RateLimit
 from agenttool.records import JsonObject
@@ -404,8 +405,7 @@ class _AnsweredData:
 
 def _is_answer(error: ErrorData) -> bool:
     """Return whether the server sent an error that has the code of lost connections, and no transport did."""
-    data: object = error.data
-    is_fault = isinstance(data, dict) and FAULT in data
+    is_fault = FAULT in object_of(cast("object", error.data))
     return error.code == CONNECTION_CLOSED and not is_fault and not error.message.startswith(_LOST_STREAM)
 
 
@@ -418,8 +418,7 @@ def data_of(error: MCPError) -> object:
 def fault_of(error: MCPError) -> str | None:
     """Return the fault that the transport states in an error; None if the server sent the error."""
     data: object = error.data
-    found = cast("dict[str, object]", data).get(FAULT) if isinstance(data, dict) else None
-    if isinstance(found, str):
+    if isinstance(found := object_of(data).get(FAULT), str):
         return found
     is_lost = error.code == CONNECTION_CLOSED and not isinstance(data, _AnsweredData)
     return CONNECTION_LOST if is_lost else None

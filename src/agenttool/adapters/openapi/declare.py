@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import cast
 from urllib.parse import urlsplit
 
-from agenttool.adapters.openapi.document import DocumentError, absolute_url, list_of, object_of, origin_of
+from agenttool.adapters.openapi.document import DocumentError, absolute_url, origin_of
 from agenttool.adapters.openapi.operations import (
     FORM,
     IDEMPOTENT_METHODS,
@@ -36,6 +36,7 @@ from agenttool.adapters.openapi.settings import OpenApiService, ToolFacts
 from agenttool.adapters.openapi.translate import has_pages
 from agenttool.adapters.remote_tool import network_scope, remote_tool
 from agenttool.adapters.source_settings import credentials_in
+from agenttool.codec import list_of, object_of
 from agenttool.config.table import members_of
 from agenttool.ports.deferred import DeferredTool
 from agenttool.ports.executor import Executor

@@ -50,16 +50,6 @@ def error_reason(error: Exception) -> str:
     return str(error)
 
 
-def object_of(value: Json) -> JsonObject:
-    """Return a value that is an object, and an empty object for any other value."""
-    return value if isinstance(value, dict) else {}
-
-
-def list_of(value: Json) -> list[Json]:
-    """Return a value that is a list, and an empty list for any other value."""
-    return value if isinstance(value, list) else []
-
-
 def string_of(value: Json) -> str:
     """Return a value that is a text, and an empty text for any other value."""
     return value if isinstance(value, str) else ""

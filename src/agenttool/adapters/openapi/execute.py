@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from agenttool.adapters.openapi.declare import OperationTool
-from agenttool.adapters.openapi.document import DocumentError, object_of
+from agenttool.adapters.openapi.document import DocumentError
 from agenttool.adapters.openapi.http import (
     HttpRequest,
     HttpResponse,
@@ -22,6 +22,7 @@ from agenttool.adapters.openapi.security import RequestCredentials, TokenCache
 from agenttool.adapters.openapi.settings import OpenApiService
 from agenttool.adapters.openapi.translate import FetchedPages, failure_of, output_of
 from agenttool.adapters.polled_work import PolledWork
+from agenttool.codec import object_of
 from agenttool.errors import RecordError, ToolFailure
 from agenttool.ports.executor import Job, call_failure
 from agenttool.records import AbortReason, ErrorClass

@@ -14,13 +14,13 @@ from typing import cast
 
 from agenttool.adapters.openapi import swagger2
 from agenttool.adapters.openapi.declare import OperationTool, ToolMaker, facts_of, matches, tool_names
-from agenttool.adapters.openapi.document import DocumentError, References, UnreadableDocument, object_of, parse
+from agenttool.adapters.openapi.document import DocumentError, References, UnreadableDocument, parse
 from agenttool.adapters.openapi.operations import ApiOperation, ApiParameter, OperationReader, RequestBody, media_type
 from agenttool.adapters.openapi.schemas import SchemaConverter
 from agenttool.adapters.openapi.security import SecuritySchemes
 from agenttool.adapters.openapi.settings import OpenApiService
 from agenttool.adapters.openapi.shapes import PART_IGNORED, SkippedPart
-from agenttool.codec import parse_value, sorted_json
+from agenttool.codec import object_of, parse_value, sorted_json
 from agenttool.errors import RecordError
 from agenttool.ports.tool import without_garbage_collection
 from agenttool.records import Json, JsonObject

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar, cast
 
-from agenttool.adapters.openapi.document import DocumentError, References, list_of, object_of, place_of, string_of
+from agenttool.adapters.openapi.document import DocumentError, References, place_of, string_of
 from agenttool.adapters.openapi.schemas import file_members
 from agenttool.adapters.openapi.shapes import (
     FLAG,
@@ -20,7 +20,7 @@ from agenttool.adapters.openapi.shapes import (
     escape,
     object_with,
 )
-from agenttool.codec import write_own
+from agenttool.codec import list_of, object_of, write_own
 from agenttool.http.headers import HEADER_NAME, RESERVED_HEADERS
 from agenttool.records import Json, JsonObject, Part
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from urllib.parse import quote, unquote
 
 from agenttool.adapters.openapi.declare import PAGES, OperationTool
-from agenttool.adapters.openapi.document import DocumentError, object_of
+from agenttool.adapters.openapi.document import DocumentError
 from agenttool.adapters.openapi.http import HttpRequest
 from agenttool.adapters.openapi.operations import (
     FORM,
@@ -25,7 +25,7 @@ from agenttool.adapters.openapi.operations import (
 from agenttool.adapters.openapi.security import RequestCredentials
 from agenttool.adapters.openapi.settings import OpenApiService
 from agenttool.adapters.source_settings import fill_credentials
-from agenttool.codec import write_own
+from agenttool.codec import object_of, write_own
 from agenttool.records import Json, JsonObject
 
 _RESERVED = ":/?@!$'()*,;="

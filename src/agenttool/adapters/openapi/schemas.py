@@ -13,16 +13,9 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
-from agenttool.adapters.openapi.document import (
-    DocumentError,
-    References,
-    UnreadableDocument,
-    list_of,
-    object_of,
-    string_of,
-)
+from agenttool.adapters.openapi.document import DocumentError, References, UnreadableDocument, string_of
 from agenttool.adapters.openapi.shapes import LIST, OBJECT, PART_IGNORED, TEXT, TEXTS, Shape, SkippedPart, escape
-from agenttool.codec import write_own
+from agenttool.codec import list_of, object_of, write_own
 from agenttool.records import Json, JsonObject
 
 MAX_SCHEMA_BYTES = 12_000

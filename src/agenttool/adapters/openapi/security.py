@@ -8,12 +8,12 @@ from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
 from urllib.parse import quote, urlencode
 
-from agenttool.adapters.openapi.document import DocumentError, References, absolute_url, object_of
+from agenttool.adapters.openapi.document import DocumentError, References, absolute_url
 from agenttool.adapters.openapi.operations import ApiOperation
 from agenttool.adapters.openapi.settings import OAuthGrant, OpenApiService
 from agenttool.adapters.openapi.shapes import PART_IGNORED, SkippedPart, escape
 from agenttool.adapters.source_settings import credentials_in, fill_credentials
-from agenttool.codec import parse_value
+from agenttool.codec import object_of, parse_value
 from agenttool.errors import RecordError
 from agenttool.records import JsonObject
 

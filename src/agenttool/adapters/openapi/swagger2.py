@@ -2,14 +2,7 @@
 
 from collections.abc import Mapping
 
-from agenttool.adapters.openapi.document import (
-    DocumentError,
-    References,
-    UnreadableDocument,
-    list_of,
-    object_of,
-    string_of,
-)
+from agenttool.adapters.openapi.document import DocumentError, References, UnreadableDocument, string_of
 from agenttool.adapters.openapi.operations import FORM, METHODS, MULTIPART
 from agenttool.adapters.openapi.shapes import (
     LIST,
@@ -22,6 +15,7 @@ from agenttool.adapters.openapi.shapes import (
     escape,
     object_with,
 )
+from agenttool.codec import list_of, object_of
 from agenttool.records import Json, JsonObject
 
 _STYLES: dict[str, tuple[str, bool]] = {

@@ -5,11 +5,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from urllib.parse import parse_qsl, quote, urlsplit
 
-from agenttool.adapters.openapi.document import list_of, object_of
 from agenttool.adapters.openapi.http import HttpResponse, mask, resolve_in_origin
 from agenttool.adapters.openapi.operations import ApiParameter, is_json
 from agenttool.adapters.openapi.settings import OpenApiService, Paging
-from agenttool.codec import has_more_values, parse_value, write_own
+from agenttool.codec import has_more_values, list_of, object_of, parse_value, write_own
 from agenttool.errors import AgentToolError, RecordError, ToolFailure
 from agenttool.ports.output import MAX_TEXT_CHARS, MAX_VALUES, Media, NativeOutput
 from agenttool.records import (

@@ -19,7 +19,16 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
-from agenttool.codec import SHALLOW, check_syntax, is_too_deep, json_bytes, located, parse_object, repeated_name
+from agenttool.codec import (
+    SHALLOW,
+    check_syntax,
+    is_too_deep,
+    json_bytes,
+    located,
+    object_of,
+    parse_object,
+    repeated_name,
+)
 from agenttool.errors import RecordError
 from agenttool.records import Json, JsonObject
 from agenttool.schema.compile import compile_schema
@@ -140,7 +149,7 @@ class ToolDefinition(Message, frozen=True, kw_only=True):
     @property
     def hints(self) -> JsonObject:
         """The annotations, if they are an object."""
-        return self.annotations if isinstance(self.annotations, dict) else {}
+        return object_of(self.annotations)
 
     @property
     def invalid_hints(self) -> tuple[str, ...]:
@@ -295,7 +304,7 @@ def display_image(data: str, media_type: str) -> Segment:
 
 
 def _string_members(content: Json | UnsetType, *names: str) -> list[str]:
-    members: dict[str, Json] = content if isinstance(content, dict) else {}
+    members = object_of(content)
     for name in names:
         if not isinstance(members.get(name), str):
             raise TypeError(f"content must be an object with the texts {' and '.join(map(repr, names))}; add {name!r}")
