@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from types import MappingProxyType
 from typing import Literal, NamedTuple, Protocol, Self, TypedDict, TypeVar, Unpack
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -46,6 +47,7 @@ MAX_REPLY_BYTES = 64_000_000
 _TIMEOUT_S = MAX_WAIT_S + 30.0
 _MAX_EVENT_BYTES = 1_000_000
 _FIRST_ERROR = 400
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 _S = TypeVar("_S")
 _Item_co = TypeVar("_Item_co", covariant=True)
 
@@ -157,7 +159,7 @@ class AsyncClient:
                 `wait` continues, or only the `idempotency_key`, with which `call` does.
             TimeoutError: the call has not ended in time; it continues, and `wait` waits for it.
         """
-        repeats = self._repeats(_deadline(timeout_s), key=idempotency_key or secrets.token_hex(16))
+        repeats = self._keyed(idempotency_key, _deadline(timeout_s))
         body = _members(tool=tool, arguments=dict(arguments or {}), surface_id=surface_id, thread=thread)
         call = await self._start(body, _wait_s(repeats.deadline), repeats)
         return result_of(call) or await self._wait(repeats._replace(invocation_id=call.invocation_id))
@@ -174,11 +176,11 @@ class AsyncClient:
     ) -> CallReply:
         """Start a call and return its state, at once or after `wait_s`; `wait` returns its result."""
         body = _members(tool=tool, arguments=dict(arguments or {}), surface_id=surface_id, thread=thread)
-        return await self._start(body, wait_s, self._repeats(key=idempotency_key or secrets.token_hex(16)))
+        return await self._start(body, wait_s, self._keyed(idempotency_key))
 
     async def _start(self, body: JsonObject, wait_s: float, repeats: Repeats) -> CallReply:
-        headers = {**self._headers, "Idempotency-Key": str(repeats.idempotency_key)}
-        reply = await self._send(_path("/v1/calls", wait=wait_s), json_bytes(body), headers, repeats)
+        headers = {"Idempotency-Key": str(repeats.idempotency_key)}
+        reply = await self._send(_path("/v1/calls", wait=wait_s), body, repeats, headers)
         return _decoded(reply, CallReply)
 
     async def wait(self, invocation_id: str, *, timeout_s: float | None = None) -> ToolResult:
@@ -188,7 +190,7 @@ class AsyncClient:
             GatewayError: the server refused the request, or did not answer.
             TimeoutError: the call has not ended in time; it continues.
         """
-        return await self._wait(self._repeats(_deadline(timeout_s), invocation_id=invocation_id))
+        return await self._wait(Repeats(self._retries, _deadline(timeout_s), invocation_id))
 
     async def _wait(self, repeats: Repeats) -> ToolResult:
         while True:
@@ -200,12 +202,12 @@ class AsyncClient:
 
     async def get(self, invocation_id: str, *, wait_s: float | None = None) -> CallDetail:
         """Return everything that is recorded of a call; with `wait_s`, once it has ended or after that time."""
-        repeats = self._repeats() if wait_s else self._read_repeats
+        repeats = Repeats(self._retries) if wait_s else self._read_repeats
         return await self._read_call(repeats._replace(invocation_id=invocation_id), wait_s)
 
     async def _read_call(self, repeats: Repeats, wait_s: float | None) -> CallDetail:
         path = _path("/v1/calls", str(repeats.invocation_id), wait=wait_s)
-        return _decoded(await self._send(path, None, self._headers, repeats), CallDetail)
+        return _decoded(await self._send(path, repeats=repeats), CallDetail)
 
     async def calls(
         self,
@@ -241,11 +243,10 @@ class AsyncClient:
             raise ValueError(
                 f"no such range: start={start}, length={length}; start at 0 or later, and read a byte or more"
             )
-        headers = self._headers
+        headers: dict[str, str] = {}
         if start or length is not None:
-            headers = {**headers, "Range": f"bytes={start}-{'' if length is None else start + length - 1}"}
-        path = _path("/v1/results", invocation_id, "payloads", digest)
-        return await self._send(path, None, headers, self._read_repeats)
+            headers["Range"] = f"bytes={start}-{'' if length is None else start + length - 1}"
+        return await self._send(_path("/v1/results", invocation_id, "payloads", digest), headers=headers)
 
     async def cancel(self, invocation_id: str) -> CancelReply:
         """Request the cancellation of a call; the reply has `accepted`, and `wait` returns how the call ended."""
@@ -266,7 +267,7 @@ class AsyncClient:
         deadline = _deadline(timeout_s)
         started = await self.start_batch(calls, surface_id=surface_id, wait_s=_wait_s(deadline))
         return [
-            result_of(each) or await self._wait(self._repeats(deadline, invocation_id=each.invocation_id))
+            result_of(each) or await self._wait(Repeats(self._retries, deadline, each.invocation_id))
             for each in started
         ]
 
@@ -339,8 +340,7 @@ class AsyncClient:
     async def search(self, query: str, *, limit: int = 10, surface_id: str | None = None) -> ToolSearchResult:
         """Find tools as a model would: by words, `select:NAME` or `regex:PATTERN`."""
         body = _members(query=query, limit=limit, surface_id=surface_id)
-        found = await self._send("/v1/search", json_bytes(body), self._headers, self._read_repeats)
-        return read(found, ToolSearchResult)
+        return read(await self._send("/v1/search", body), ToolSearchResult)
 
     async def try_policy(
         self, tool: str, arguments: JsonObject, *, actor: str | None = None, roles: Sequence[str] | None = None
@@ -359,7 +359,7 @@ class AsyncClient:
 
     async def status(self) -> JsonObject:
         """Return what is waiting in the server: calls, prompts, approvals and sources."""
-        return parse_object(await self._send("/v1/status", None, self._headers, self._read_repeats))
+        return parse_object(await self._send("/v1/status"))
 
     async def events(self, after: int | None = None) -> AsyncGenerator[GatewayEvent]:
         """Follow the events after a position, or new ones; the first is `ready`. Lost connections are opened again.
@@ -386,37 +386,41 @@ class AsyncClient:
             finally:
                 request.cancel()
             failures += 1
-            await pause(reply, failures, self._read_repeats if is_first else self._repeats())
+            await pause(reply, failures, self._read_repeats if is_first else Repeats(self._retries))
 
     @property
     def _read_repeats(self) -> Repeats:
         return Repeats(min(self._retries, READ_RETRIES))
 
-    def _repeats(
-        self, deadline: float | None = None, *, invocation_id: str | None = None, key: str | None = None
-    ) -> Repeats:
-        return Repeats(self._retries, deadline, invocation_id, key)
+    def _keyed(self, key: str | None, deadline: float | None = None) -> Repeats:
+        return Repeats(self._retries, deadline, idempotency_key=key or secrets.token_hex(16))
 
     async def _get(self, path: str, kind: type[_S]) -> _S:
-        return _decoded(await self._send(path, None, self._headers, self._read_repeats), kind)
+        return _decoded(await self._send(path), kind)
 
     async def _post(self, path: str, body: JsonObject, kind: type[_S], *, is_safe: bool = False) -> _S:
-        repeats = self._read_repeats if is_safe else SEND_ONCE
-        return _decoded(await self._send(path, json_bytes(body), self._headers, repeats), kind)
+        return _decoded(await self._send(path, body, None if is_safe else SEND_ONCE), kind)
 
-    async def _send(self, path: str, body: bytes | None, headers: Mapping[str, str], repeats: Repeats) -> bytes:
+    async def _send(
+        self,
+        path: str,
+        body: JsonObject | None = None,
+        repeats: Repeats | None = None,
+        headers: Mapping[str, str] = _NO_HEADERS,
+    ) -> bytes:
         """Send a request and return the body of its reply; repeat it after a failure if that is safe.
 
         Raises:
             GatewayError: the last reply was an error, or there was none.
         """
+        repeats = (repeats or self._read_repeats)._replace(is_sent=False)
         url, options, failures = self._url + path, RequestOptions(send_once=repeats.retries is None), 0
-        repeats = repeats._replace(is_sent=False)
+        headers, encoded = {**self._headers, **headers}, None if body is None else json_bytes(body)
         while True:
-            if body is None:
+            if encoded is None:
                 reply = await self._http.get(url, headers, max_bytes=MAX_REPLY_BYTES, options=options)
             else:
-                reply = await self._http.post(url, body, headers, max_bytes=MAX_REPLY_BYTES, options=options)
+                reply = await self._http.post(url, encoded, headers, max_bytes=MAX_REPLY_BYTES, options=options)
             if reply.status is not None and reply.status < _FIRST_ERROR:
                 return reply.body
             failures += 1

@@ -331,6 +331,11 @@ class HttpConnection(asyncio.Protocol):
         self._is_reusable = self._has_body = False
 
     @property
+    def _is_awaited(self) -> bool:
+        """Whether an exchange waits for the end of its response."""
+        return self._response is not None and not self._response.done()
+
+    @property
     def is_open(self) -> bool:
         """Whether another exchange may start."""
         return self._transport is not None and self._response is None and not self._transport.is_closing()
@@ -423,7 +428,7 @@ class HttpConnection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         """Complete the response, unless it is one of status 1xx, which precede the final one."""
-        if self._status >= _FIRST_FINAL_STATUS and self._response is not None and not self._response.done():
+        if self._status >= _FIRST_FINAL_STATUS and self._is_awaited:
             self._is_reusable = self._reader is None and self._parser.should_keep_alive()
             self._complete()
 

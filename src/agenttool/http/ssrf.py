@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from urllib.parse import SplitResult, urlsplit
 
 from agenttool.errors import ConfigError, RecordError
@@ -302,20 +302,13 @@ class Resolver:
 
 
 def _look_up(host: str, lookup: "asyncio.Future[list[str]]", loop: asyncio.AbstractEventLoop) -> None:
-    found: list[str] | Exception
     try:
-        found = [str(entry[4][0]) for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        complete = partial(lookup.set_result, [str(entry[4][0]) for entry in found])
     except (OSError, UnicodeError) as error:
-        found = error
+        complete = partial(lookup.set_exception, error)
     with suppress(RuntimeError):  # the event loop is closed, and no request waits any more
-        loop.call_soon_threadsafe(_complete, lookup, found)
-
-
-def _complete(lookup: "asyncio.Future[list[str]]", found: list[str] | Exception) -> None:
-    if isinstance(found, Exception):
-        lookup.set_exception(found)
-    else:
-        lookup.set_result(found)
+        loop.call_soon_threadsafe(complete)
 
 
 def _domain_of(host: str) -> str:

@@ -44,19 +44,16 @@ class RequestReader(PipeReader):
         """Answer a line that is no message; return a failure if it responds to a request of this server."""
         responded = None if b'"method"' in line else await super().reject(line, reason, fault)
         if responded is None:
-            error = _too_large(line, reason) if fault == TOO_LARGE else _invalid(line)
             with suppress(anyio.BrokenResourceError):  # the client has gone
-                await self.writer.send(SessionMessage(error))
+                await self.writer.send(SessionMessage(_error_of(line, reason if fault == TOO_LARGE else None)))
         return responded
 
 
-def _too_large(line: bytes, reason: str) -> JSONRPCError:
-    return JSONRPCError(jsonrpc="2.0", id=find_id(line), error=ErrorData(code=INVALID_REQUEST, message=reason))
-
-
-def _invalid(line: bytes) -> JSONRPCError:
-    """Return the error of a line that is no message: a parse error, or an invalid request."""
+def _error_of(line: bytes, reason: str | None) -> JSONRPCError:
+    """Return the error of a line that is too long, for this reason, or that is no message."""
     number: str | int | None = find_id(line)
+    if reason is not None:
+        return JSONRPCError(jsonrpc="2.0", id=number, error=ErrorData(code=INVALID_REQUEST, message=reason))
     code, message = INVALID_REQUEST, "this is no valid JSON-RPC message; send an object with jsonrpc, method and id"
     try:
         value: object = json.loads(line)

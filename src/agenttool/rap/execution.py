@@ -232,8 +232,8 @@ class CallRunner(CallServices):
         sent, ended = await self.store.run(
             tables.publish_event,
             topic,
-            lambda each: event_message(each.thread, each.id, event),
-            lambda each: event_message(each.thread, each.id, last),
+            lambda each: event_message(each, event),
+            lambda each: event_message(each, last),
             final=event.final,
             limit=limit,
         )
@@ -244,11 +244,12 @@ class CallRunner(CallServices):
 
     async def _run_generator(self, call: RapCall, events: AsyncGenerator[object]) -> None:
         """Send what a generator yields, until it or the subscription ends."""
+        subscriber = tables.Subscriber(call.number, call.thread_id, call.id)
         try:
             async with aclosing(events) as yielded:
                 async for item in yielded:
                     event = item if isinstance(item, Event) else Event(value=item)
-                    oldest = await self._emit(call.number, call.thread_id, call.id, event)
+                    oldest = await self._emit(subscriber, event)
                     if oldest is None or event.final:
                         return
                     await asyncio.sleep(1 / self.outbox.limits.events_per_second)
@@ -260,14 +261,14 @@ class CallRunner(CallServices):
             _log.error("subscription %d failed: %s", call.number, error_location(error))
             reference = call.idempotency_key[:12]
             last = f"Error: the subscription failed; subscribe again, or give its operator the reference {reference}"
-        await self._emit(call.number, call.thread_id, call.id, Event(value=last, final=True))
+        await self._emit(subscriber, Event(value=last, final=True))
 
     async def expire(self) -> list[int]:
         """End expired subscriptions with a final event, and return their calls."""
         expired = await self.store.run(tables.expired_subscriptions, time.time_ns())
         for each in expired:
             last = Event(value="The subscription has expired; subscribe again to continue.", final=True)
-            await self._emit(each.call, each.thread, each.id, last)
+            await self._emit(each, last)
         return [each.call for each in expired]
 
     async def _wait_for_delivery(self, oldest: tables.OutgoingMessage | None) -> None:
@@ -276,8 +277,10 @@ class CallRunner(CallServices):
             await asyncio.sleep(POLL_S)
             oldest = await self.store.run_until_stored(tables.next_message, oldest.call)
 
-    async def _emit(self, call: int, thread: str, call_id: str, event: Event) -> tables.OutgoingMessage | None:
-        body = event_message(thread, call_id, event)
-        message = await self.store.run_until_stored(tables.append_event, call, body, event.bookmark, final=event.final)
+    async def _emit(self, to: tables.Subscriber, event: Event) -> tables.OutgoingMessage | None:
+        body = event_message(to, event)
+        message = await self.store.run_until_stored(
+            tables.append_event, to.call, body, event.bookmark, final=event.final
+        )
         self.outbox.send(message)
         return message

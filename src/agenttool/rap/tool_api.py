@@ -12,7 +12,7 @@ from agenttool.adapters.rap.translate import ERROR_PREFIX
 from agenttool.adapters.rap.wire import Segment
 from agenttool.codec import json_bytes
 from agenttool.errors import ToolFailure
-from agenttool.rap.tables import NewCall
+from agenttool.rap.tables import NewCall, Subscriber
 from agenttool.records import ErrorClass, ToolError
 from agenttool.results.jsonable import to_jsonable
 from agenttool.results.messages import clean_message
@@ -119,8 +119,8 @@ def _result(call: NewCall, text: str, *, subscription: bool = False) -> bytes:
     return wire.write(message)
 
 
-def event_message(thread: str, call_id: str, event: Event) -> bytes:
-    """Return the message of an event.
+def event_message(to: Subscriber, event: Event) -> bytes:
+    """Return the message of an event for a subscriber.
 
     Raises:
         ToolFailure: its value cannot be sent, or is longer than a runtime accepts.
@@ -130,8 +130,8 @@ def event_message(thread: str, call_id: str, event: Event) -> bytes:
         raise Declined(f"an event has {len(text)} characters, and a runtime accepts {MAX_EVENT_CHARS}; send less")
     return wire.write(
         wire.SubscriptionEvent(
-            group_id=thread,
-            tool_call_id=call_id,
+            group_id=to.thread,
+            tool_call_id=to.id,
             text=text,
             associative=event.associative,
             final=event.final,

@@ -7,7 +7,7 @@ from functools import cached_property
 from http import HTTPStatus
 from math import inf
 from types import NoneType
-from typing import Generic, TypeAlias, TypeVar, cast, get_args, get_origin
+from typing import Generic, TypeAlias, TypeVar, get_args, get_origin
 
 import msgspec
 from starlette.types import Scope
@@ -119,12 +119,6 @@ class Route:
     problems: tuple[HTTPStatus, ...] = ()
 
     @cached_property
-    def _request_types(self) -> tuple[type[msgspec.Struct], type[msgspec.Struct]]:
-        return cast(
-            "tuple[type[msgspec.Struct], type[msgspec.Struct]]", get_args(self.handler.__annotations__["request"])
-        )
-
-    @cached_property
     def reply(self) -> object:
         """The type of the response body; None if there is none."""
         found = self.returned or self.handler.__annotations__["return"]
@@ -141,15 +135,15 @@ class Route:
         """The statuses of its own problem documents; 404 is one of them if its path has a name."""
         return (HTTPStatus.NOT_FOUND, *self.problems) if self.names else self.problems
 
-    @property
+    @cached_property
     def query(self) -> type[msgspec.Struct]:
         """The type of the query parameters."""
-        return self._request_types[0]
+        return get_args(self.handler.__annotations__["request"])[0]
 
-    @property
+    @cached_property
     def body(self) -> type[msgspec.Struct]:
         """The type of the request body."""
-        return self._request_types[1]
+        return get_args(self.handler.__annotations__["request"])[1]
 
     @cached_property
     def has_body(self) -> bool:

@@ -5,6 +5,7 @@ from contextlib import suppress
 from http import HTTPStatus
 from typing import TypeVar, cast
 
+from msgspec import Raw
 from msgspec.structs import asdict
 
 from agenttool.agent.surface_options import SurfaceContext
@@ -133,18 +134,13 @@ async def create_surface(request: ApiRequest[EmptyQuery, SurfaceBody]) -> Reply[
     `role` has the members of `Role`, and `model` those of `ModelCapabilities`.
     """
     body = request.body
-    context = SurfaceContext()
-    if body.tool_choice is not None:
-        context["tool_choice"] = body.tool_choice
-    if body.refs is not None:
-        context["refs"] = tuple(body.refs)
-    if body.reason is not None:
-        context["reason"] = body.reason
-    role, model = optional_member(body.role), optional_member(body.model)
-    if role is not None:
-        context["role"] = _part(role, "role", Role)
-    if model is not None:
-        context["model"] = _part(model, "model", ModelCapabilities)
+    context = SurfaceContext(
+        role=_part(body.role, "role", Role),
+        model=_part(body.model, "model", ModelCapabilities),
+        tool_choice=body.tool_choice or "auto",
+        refs=body.refs or (),
+        reason=body.reason,
+    )
     surface = await request.tenant.create_surface(request.principal, body.scope, body.only, **context)
     return Reply(raw_record(surface), {"location": f"/v1/surfaces/{surface.surface_id}"})
 
@@ -180,12 +176,15 @@ async def search(request: ApiRequest[EmptyQuery, SearchBody]) -> SearchReply:
     return raw(to_json(await tenant.runtime.search(body.query, surface=surface, limit=body.limit)))
 
 
-def _part(text: bytes, name: str, kind: type[_K]) -> _K:
-    """Decode a member of the body as a dataclass.
+def _part(member: Raw, name: str, kind: type[_K]) -> _K | None:
+    """Decode a member of the body as a dataclass; None if it is absent.
 
     Raises:
         Problem: it is no object, or a member is unknown or invalid.
     """
+    text = optional_member(member)
+    if text is None:
+        return None
     known, pointer = [each.name for each in dataclasses.fields(kind)], f"/{name}"
     if len(text) > _MAX_PART_BYTES:
         detail = f"{name} has more than {_MAX_PART_BYTES} bytes; leave out members"
