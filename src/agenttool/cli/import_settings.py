@@ -39,7 +39,7 @@ from agenttool.config.table import suggestion
 from agenttool.config.writer import append_tables, change_table, toml_table
 from agenttool.errors import AgentToolError, ConfigError
 from agenttool.history.printable import one_line
-from agenttool.ports.source import ReviewedSource, Source
+from agenttool.ports.source import LoggingSource, ReviewedSource, Source
 from agenttool.records import Json, JsonObject, Lifecycle, McpMapping
 from agenttool.records.record import replace
 
@@ -62,18 +62,8 @@ _DryRun = Annotated[bool, option("--dry-run", "Show what would be written, and w
 
 
 @runtime_checkable
-class ServerSource(Source, ReviewedSource, Protocol):
-    """A source that is one server, such as an MCP server."""
-
-    @property
-    def log(self) -> tuple[str, ...]:
-        """The latest lines of its log."""
-        ...
-
-    @property
-    def protocol_version(self) -> str | None:
-        """The revision of its session."""
-        ...
+class ServerSource(Source, ReviewedSource, LoggingSource, Protocol):
+    """A source that is one server, and that a user can log in to."""
 
     def use_login(self, show: Callable[[str], None]) -> None:
         """Have a user log in when the server requires it."""

@@ -341,11 +341,15 @@ def reply_members(response: object) -> JsonObject:
 _UNDELAYED = frozenset({"initialize", "ping", "server/discover"})
 
 
+async def has_started(starting: asyncio.Task[None]) -> bool:
+    """Wait until the runtime has started; return whether it did."""
+    if not starting.done():
+        await asyncio.wait([starting])
+    return not starting.cancelled() and starting.exception() is None
+
+
 async def wait_for_start(starting: asyncio.Task[None], ctx: RequestContext, call_next: CallNext) -> HandlerResult:
     """Handle a request once the runtime has started; one that opens a connection, or a notification, at once."""
-    if ctx.request_id is not None and ctx.method not in _UNDELAYED:
-        if not starting.done():
-            await asyncio.wait([starting])
-        if starting.cancelled() or starting.exception() is not None:
-            raise MCPError(types.INTERNAL_ERROR, "the server cannot start; its standard error has the reason")
+    if ctx.request_id is not None and ctx.method not in _UNDELAYED and not await has_started(starting):
+        raise MCPError(types.INTERNAL_ERROR, "the server cannot start; its standard error has the reason")
     return await call_next(ctx)

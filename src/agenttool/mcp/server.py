@@ -22,7 +22,15 @@ from agenttool.codec import json_bytes
 from agenttool.errors import ConfigError, QuotaError
 from agenttool.mcp.callers import ParamsT, bound_introduction, principal_of, within_quota
 from agenttool.mcp.calls import ToolRun
-from agenttool.mcp.exchange import ClientExchange, RequestContext, is_stateless, reply_members, wait_for_start, wire
+from agenttool.mcp.exchange import (
+    ClientExchange,
+    RequestContext,
+    has_started,
+    is_stateless,
+    reply_members,
+    wait_for_start,
+    wire,
+)
 from agenttool.mcp.listing import INSTRUCTIONS, TOOL_CALL, TOOL_SEARCH, ToolList, ToolLister, definitions, inner_call
 from agenttool.mcp.offer_lists import OLD_NOT_FOUND
 from agenttool.mcp.offers import GovernedCall, Offers, StillAllowed
@@ -184,10 +192,8 @@ class RuntimeMcpServer:
 
     async def _watch(self, starting: asyncio.Task[None] | None) -> None:
         """Notify clients of changed lists and resources, as long as the server runs."""
-        if starting is not None:
-            await asyncio.wait([starting])
-            if starting.cancelled() or starting.exception() is not None:
-                return
+        if starting is not None and not await has_started(starting):
+            return
         listed = await self._lister.current()
         while True:
             self._offers.watch()

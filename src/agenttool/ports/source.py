@@ -142,6 +142,21 @@ class ReviewedSource(Protocol):
 
 
 @runtime_checkable
+class LoggingSource(Protocol):
+    """A source that is one server, such as an MCP server, and stores the last lines of its log."""
+
+    @property
+    def log(self) -> tuple[str, ...]:
+        """The lines, the oldest first."""
+        ...
+
+    @property
+    def protocol_version(self) -> str | None:
+        """The revision of the protocol; None if there is no connection."""
+        ...
+
+
+@runtime_checkable
 class SourceSettings(Protocol):
     """The settings of one source or server: a table of the settings file, or a record of the kind, as `RapServer`."""
 

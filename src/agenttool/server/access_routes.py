@@ -2,6 +2,7 @@
 
 import time
 from http import HTTPStatus
+from typing import TypeVar
 
 from msgspec.structs import asdict
 
@@ -28,6 +29,7 @@ SESSION_S = 12 * 3600.0
 LINK_S = 15 * 60.0
 """The lifetimes of a console session and of a login link."""
 
+_Item = TypeVar("_Item", KeyItem, SessionItem)
 _NO_SESSION = (
     "no session was ended: it has ended before, or the page lost its key; an operator ends a session on the page Access"
 )
@@ -121,15 +123,14 @@ async def add_key(request: ApiRequest[EmptyQuery, KeyBody]) -> NewKey:
 
 
 def _key_item(grant: Grant) -> KeyItem:
-    return KeyItem.of(
-        grant,
-        key_id=grant.grant_id,
-        roles=[each.value for each in grant.roles],
-        created_at=timestamp(round(grant.created_at_s * 1e9)),
-        expires_at=_moment(grant.expires_at_s),
-        last_used_at=_moment(grant.used_at_s),
-        revoked_at=_moment(grant.revoked_at_s),
-    )
+    used, revoked = _moment(grant.used_at_s), _moment(grant.revoked_at_s)
+    return _item(KeyItem, grant, key_id=grant.grant_id, last_used_at=used, revoked_at=revoked)
+
+
+def _item(kind: type[_Item], grant: Grant, **members: object) -> _Item:
+    """Return a grant as an item of a list."""
+    roles, created_at = [each.value for each in grant.roles], _moment(grant.created_at_s)
+    return kind.of(grant, roles=roles, created_at=created_at, expires_at=_moment(grant.expires_at_s), **members)
 
 
 async def revoke_key(request: PlainRequest) -> None:
@@ -152,16 +153,9 @@ async def _revoke(request: PlainRequest, kind: GrantKind, grant_id: str) -> None
 async def list_sessions(request: PlainRequest) -> SessionList:
     """List the console sessions of the tenant."""
     found = await request.server.authenticator.grants.list(GrantKind.SESSION, request.principal.tenant)
-    own = request.identity
+    own = request.identity.grant
     items = [
-        SessionItem.of(
-            each,
-            session_id=each.grant_id,
-            roles=[role.value for role in each.roles],
-            created_at=timestamp(round(each.created_at_s * 1e9)),
-            expires_at=_moment(each.expires_at_s),
-            is_current=own.grant is not None and own.grant.grant_id == each.grant_id,
-        )
+        _item(SessionItem, each, session_id=each.grant_id, is_current=own is not None and own.grant_id == each.grant_id)
         for each in found
         if each.is_valid(time.time())
     ]

@@ -3,7 +3,7 @@
 from collections import Counter
 from contextlib import suppress
 from http import HTTPStatus
-from typing import Protocol, cast, runtime_checkable
+from typing import cast
 
 from msgspec.structs import asdict
 
@@ -18,7 +18,7 @@ from agenttool.history.statistics import DOCUMENT_KEY, DOCUMENT_KIND, CallCounts
 from agenttool.policy.rule_settings import rules_in
 from agenttool.policy.rules import Rule
 from agenttool.ports.identity import GATEWAY_ROLE
-from agenttool.ports.source import ReviewedSource
+from agenttool.ports.source import LoggingSource, ReviewedSource
 from agenttool.records import JsonObject, Lifecycle, RuleSource
 from agenttool.runtime import Runtime
 from agenttool.server.approval_routes import input_error
@@ -46,21 +46,6 @@ from agenttool.world import SystemClock
 
 LOG_LINES = 200
 SAMPLE = 5
-
-
-@runtime_checkable
-class LoggingSource(Protocol):
-    """A source that stores the last lines of its server's log."""
-
-    @property
-    def log(self) -> tuple[str, ...]:
-        """The lines, the oldest first."""
-        ...
-
-    @property
-    def protocol_version(self) -> str | None:
-        """The version of the protocol; None if there is no connection."""
-        ...
 
 
 async def list_sources(request: PlainRequest) -> SourceList:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Mapping
 from http import HTTPStatus
+from typing import TypedDict, Unpack
 
 from starlette.responses import Response
 
@@ -16,30 +17,35 @@ _NAMED = re.compile(r"(?:required|unknown) field `([^`]+)`")
 _MAX_CURSOR_DIGITS = 18  # fits in 64 bits
 
 
+class ProblemParts(TypedDict, total=False):
+    """The members of a problem document that only some errors have.
+
+    Attributes:
+        pointer: a JSON pointer to the invalid member of the body, `?NAME` of the query, or `header:NAME`.
+        reason: a stable code.
+        answered_by: the approver who answered first.
+    """
+
+    pointer: str | None
+    reason: str | None
+    answered_by: str | None
+
+
 class Problem(Exception):
     """A request that cannot be answered; reported as a problem document.
 
     Attributes:
-        more: the members that are given: `pointer`, a JSON pointer to the invalid member of the body, `?NAME` of the
-            query, or `header:NAME`; `reason`, a stable code; and `answered_by`.
+        more: the members of `ProblemParts` that are given.
     """
 
     def __init__(
-        self,
-        status: HTTPStatus,
-        detail: str,
-        *,
-        pointer: str | None = None,
-        headers: Mapping[str, str] | None = None,
-        reason: str | None = None,
-        answered_by: str | None = None,
+        self, status: HTTPStatus, detail: str, *, headers: Mapping[str, str] | None = None, **more: Unpack[ProblemParts]
     ) -> None:
         """Take the status, the message, the place of the error and further members."""
         super().__init__(detail)
         self.status = status
         self.headers = headers
-        named: JsonObject = {"pointer": pointer, "reason": reason, "answered_by": answered_by}
-        self.more: JsonObject = {name: value for name, value in named.items() if value is not None}
+        self.more: JsonObject = {name: str(value) for name, value in more.items() if value is not None}
 
 
 class MissingRole(Problem):

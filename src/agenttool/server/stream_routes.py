@@ -161,7 +161,7 @@ async def status_of(runtime: Runtime) -> JsonObject:
     waiting = await runtime.deferred.list(limit=MAX_LISTED + 1)
     prompts = await runtime.prompts.list(limit=MAX_LISTED + 1)
     approvals = await runtime.approvals.list(limit=MAX_LISTED + 1)
-    listed = (("waiting", waiting), ("prompts", prompts), ("approvals", approvals))
+    listed = {"waiting": waiting, "prompts": prompts, "approvals": approvals}
     page: JsonObject = {
         "store_fault": runtime.inspection.store_fault,
         "waiting": [
@@ -170,8 +170,7 @@ async def status_of(runtime: Runtime) -> JsonObject:
         ],
         "prompts": [_members(each, "prompt_id", "invocation_id", "kind") for each in prompts[:MAX_LISTED]],
         "approvals": min(len(approvals), MAX_LISTED),
-        "more": [name for name, entries in listed if len(entries) > MAX_LISTED],
-        **{name: [] for name in ("unsettled", "sources", "subscriptions", "views", "faults")},
+        "more": [name for name, entries in listed.items() if len(entries) > MAX_LISTED],
     }
     rap = runtime.sources.find(RapClient)
     withheld: Mapping[str, tuple[str, ...]] = {} if rap is None else rap.withheld
@@ -185,7 +184,7 @@ async def status_of(runtime: Runtime) -> JsonObject:
         for each in await runtime.sources.status()
     ]
     if rap is None:
-        return page
+        return {**page, "unsettled": [], "subscriptions": [], "views": [], "faults": []}
     page["unsettled"] = [
         {**_members(each, "invocation_id", "tool_id", thread=each.thread), "awaits": rap.awaits(each.tool_id)}
         for each in await runtime.deferred.unsettled(limit=MAX_LISTED)

@@ -177,8 +177,7 @@ class WatchedServer:
             async with asyncio.timeout(FIRST_ANSWER_S):
                 await self._discover()
         except TimeoutError:
-            fault = f"the server {self.source.name!r} sent no manifest within {FIRST_ANSWER_S:g} s; it is tried again"
-            self._update(Toolset(source=self.source, fault=fault, is_away=True))
+            self._note_away(f"sent no manifest within {FIRST_ANSWER_S:g} s; it is tried again")
         if self.toolset.is_away:
             self.toolset = replace(self.toolset, manifest=await self._stored_manifest())
         await self._store_status()
@@ -212,8 +211,11 @@ class WatchedServer:
         """Check whether a server that is ready still answers; its manifest is not loaded again."""
         reason = await self.client.probe(self.source.base + WELL_KNOWN)
         if reason is not None:
-            fault = f"the server {self.source.name!r} does not answer: {reason}; it is tried again automatically"
-            self._update(Toolset(source=self.source, fault=fault, is_away=True))
+            self._note_away(f"does not answer: {reason}; it is tried again automatically")
+
+    def _note_away(self, what: str) -> None:
+        fault = f"the server {self.source.name!r} {what}"
+        self._update(Toolset(source=self.source, fault=fault, is_away=True))
 
     def _update(self, found: Toolset) -> None:
         """Record the outcome of a try; a server that is away keeps its manifest."""
