@@ -33,7 +33,7 @@ from agenttool.codec.encode import (
     write,
     write_own,
 )
-from agenttool.codec.json_shapes import list_of, object_of
+from agenttool.codec.json_shapes import list_of, object_of, objects_in
 from agenttool.codec.size import QUICK_CHARS, SHALLOW, has_more_values, is_quick, is_too_deep, quick_levels
 
 __all__ = [
@@ -59,6 +59,7 @@ __all__ = [
     "located",
     "lower_first",
     "object_of",
+    "objects_in",
     "parse_object",
     "parse_value",
     "quick_levels",

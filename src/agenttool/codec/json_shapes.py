@@ -13,3 +13,8 @@ def object_of(value: object) -> JsonObject:
 def list_of(value: object) -> list[Json]:
     """Return a value that is a list, and an empty list for any other value."""
     return cast("list[Json]", value) if isinstance(value, list) else []
+
+
+def objects_in(value: object) -> list[JsonObject]:
+    """Return the objects in a list; other entries are left out."""
+    return [each for each in list_of(value) if isinstance(each, dict)]

@@ -15,6 +15,7 @@ from mcp.server.context import CallNext, HandlerResult
 from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel
 
+from agenttool.codec import object_of
 from agenttool.errors import QuotaError
 from agenttool.mcp.exchange import RequestContext
 from agenttool.policy.approvals import Approver
@@ -58,13 +59,11 @@ def session_owner(principal: Principal | None) -> AuthenticatedUser | None:
 
 
 def _state_member(scope: Mapping[str, object], name: str) -> object:
-    state = scope.get("state")
-    return cast("Mapping[str, object]", state).get(name) if isinstance(state, Mapping) else None
+    return object_of(scope.get("state")).get(name)
 
 
 def _scope_of(context: RequestContext) -> Mapping[str, object]:
-    scope: object = getattr(context.request, "scope", None)  # on stdio there is no request
-    return cast("Mapping[str, object]", scope) if isinstance(scope, Mapping) else {}
+    return object_of(getattr(context.request, "scope", None))  # on stdio there is no request
 
 
 def principal_of(context: RequestContext) -> Principal | None:

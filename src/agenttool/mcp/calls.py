@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 from agenttool.adapters.mcp.elicitation import ASK_USER, REFUSALS
 from agenttool.adapters.mcp.source import McpSource
 from agenttool.agent.call_access import CallHandle
-from agenttool.codec import json_bytes, object_of
+from agenttool.codec import json_bytes, list_of, object_of
 from agenttool.errors import CallerError, StoreError
 from agenttool.mcp.callers import approver_of, is_ended_here, may_approve
 from agenttool.mcp.exchange import ClientExchange, is_stateless
@@ -350,7 +350,7 @@ class ToolRun:
         first = None if self._earlier is None else await self.runtime.journal.result(self._earlier.invocation_id)
         if first is not None:
             content.append({"type": "text", "text": f"The result of {first.invocation_id}, which ran, follows."})
-            content += cast("list[Json]", (await call_result(first, self._fetch, any_structure=False))["content"])
+            content += list_of((await call_result(first, self._fetch, any_structure=False))["content"])
         meta: JsonObject = {INVOCATION_KEY: question.invocation_id, APPROVAL_KEY: question.approval_id}
         return {"content": content, "isError": True, "_meta": meta}
 

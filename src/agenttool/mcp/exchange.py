@@ -216,7 +216,7 @@ class ClientExchange:
     @property
     def log_level(self) -> str | None:
         """The lowest level of log messages that the client wants; None if it wants none."""
-        meta = cast("Mapping[str, object]", self.context.meta or {})
+        meta = object_of(self.context.meta)
         level = self.session_log_level if self.is_legacy else meta.get(types.LOG_LEVEL_META_KEY)
         return level if isinstance(level, str) and level in LEVELS else None
 

@@ -18,7 +18,7 @@ from agenttool.adapters.mcp.content import without_invalid
 from agenttool.adapters.mcp.resources import OPERATIONS
 from agenttool.adapters.mcp.session import InvalidResult, fault_of
 from agenttool.adapters.mcp.source import McpSource
-from agenttool.codec import list_of
+from agenttool.codec import objects_in
 from agenttool.errors import ConfigError, CredentialMissing
 from agenttool.mcp.listing import is_valid
 from agenttool.ports.resources import OfferKind
@@ -98,7 +98,7 @@ async def _read_pages(source: McpSource, kind: OfferKind) -> list[JsonObject]:
         except ServerError:  # also from a server without this feature
             break
         following = page.get("nextCursor")
-        found += [each for each in list_of(page.get(kind.value)) if isinstance(each, dict)]
+        found += objects_in(page.get(kind.value))
         if not isinstance(following, str):
             break
         cursor = {"cursor": following}

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
-from typing import NamedTuple, TypeVar, cast
+from typing import NamedTuple, TypeVar
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
@@ -394,9 +394,9 @@ class Offers:
         Those of a server are a governed call of the server's tool `complete`. There are none if no source has some, or
         if the actor may not read the entry, or complete it, without an approval.
         """
-        ref = cast("JsonObject", params["ref"])
+        ref = object_of(params["ref"])
         member, kind = ("name", OfferKind.PROMPTS) if ref["type"] == "ref/prompt" else ("uri", OfferKind.TEMPLATES)
-        before, argument = object_of(params.get("context")).get("arguments"), cast("JsonObject", params["argument"])
+        before, argument = object_of(params.get("context")).get("arguments"), object_of(params["argument"])
         given = {**object_of(before), str(argument["name"]): argument["value"]}
 
         def arguments(key: str) -> JsonObject:

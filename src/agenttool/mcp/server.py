@@ -7,7 +7,6 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager, suppress
 from functools import partial
-from typing import cast
 
 import mcp_types as types
 from mcp.server.caching import CacheHint
@@ -18,7 +17,7 @@ from agenttool import __version__
 from agenttool.adapters.mcp.content import valid_reply
 from agenttool.adapters.mcp.session import TASKS_EXTENSION
 from agenttool.adapters.mcp.source import McpSource
-from agenttool.codec import json_bytes
+from agenttool.codec import json_bytes, object_of
 from agenttool.errors import ConfigError, QuotaError
 from agenttool.mcp.callers import ParamsT, bound_introduction, principal_of, within_quota
 from agenttool.mcp.calls import ToolRun
@@ -37,7 +36,7 @@ from agenttool.mcp.offers import GovernedCall, Offers, StillAllowed
 from agenttool.mcp.profiles import McpOptions, has_source
 from agenttool.mcp.results import read_stored_output, text_result
 from agenttool.mcp.sessions import TOOLS, ClientSessions, ListenStream, ListName, Notice, NotifyingServer
-from agenttool.mcp.state import CallIdentity, RequestStates, StateError, WaitingCalls
+from agenttool.mcp.state import CallIdentity, RequestStates, WaitingCalls
 from agenttool.mcp.tasks import ClientTasks, TaskParams, TaskUpdateParams, refuse_without_tasks, task_after_s
 from agenttool.ports.deferred import Thread
 from agenttool.ports.identity import Principal, name_of_actor
@@ -288,7 +287,7 @@ class RuntimeMcpServer:
 
     async def _call_tool(self, context: RequestContext, params: types.CallToolRequestParams) -> JsonObject:
         tools, name = await self._tools(), params.name
-        arguments = cast("JsonObject", params.arguments or {})
+        arguments = object_of(params.arguments)
         if tools.is_searched and name == TOOL_SEARCH:
             return await self._search(context, tools, arguments)
         if tools.is_searched and name == TOOL_CALL:
@@ -370,11 +369,7 @@ class RuntimeMcpServer:
         if params.request_state is None:
             self._exchanges.check(identity.actor)
             return ClientExchange(context, secrets.token_hex(8), self._sessions.log_level(context), replies)
-        try:
-            continues = self._states.verify(params.request_state, identity, time.time())
-        except StateError as error:
-            raise MCPError(types.INVALID_PARAMS, str(error)) from error
-        exchange_id, _, call = continues.partition(" ")
+        exchange_id, _, call = self._states.verify(params.request_state, identity, time.time()).partition(" ")
         found = self._exchanges.get(exchange_id)
         if found is not None:
             found.reply(replies)

@@ -9,6 +9,9 @@ from hashlib import sha256
 from typing import cast
 from weakref import WeakValueDictionary
 
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS
+
 from agenttool.codec import digest_of_any, json_bytes, parse_object, read_stored, write_own
 from agenttool.codec.moments import timestamp
 from agenttool.mcp.exchange import ClientExchange
@@ -32,10 +35,6 @@ _WAITING_KIND = "mcp_waiting_call"
 _KEY_NAME = "key"
 _KEY_BYTES = 32
 _PAGE = 500
-
-
-class StateError(Exception):
-    """A request state was changed, is of another call or caller, or has expired."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,17 +92,20 @@ class RequestStates:
         """Return what a state continues.
 
         Raises:
-            StateError: it was changed, is of another call or actor, or has expired.
+            MCPError: it was changed, is of another call or actor, or has expired.
         """
         body, _, signature = state.encode("utf-8", "replace").partition(b".")
-        if not hmac.compare_digest(self._signature(body), signature):
-            raise StateError("the requestState was changed; send it back exactly as it was received")
-        members = parse_object(base64.urlsafe_b64decode(body))
-        if members.get("call") != call.digest:
-            raise StateError("the requestState is of another call; repeat the call with the same name and arguments")
-        if cast("int", members["until"]) < now_s:
-            raise StateError("the requestState has expired; make the call again without it")
-        return cast("str", members["continues"])
+        is_whole = hmac.compare_digest(self._signature(body), signature)
+        members = parse_object(base64.urlsafe_b64decode(body)) if is_whole else {}
+        if not is_whole:
+            fault = "was changed; send it back exactly as it was received"
+        elif members.get("call") != call.digest:
+            fault = "is of another call; repeat the call with the same name and arguments"
+        elif cast("int", members["until"]) < now_s:
+            fault = "has expired; make the call again without it"
+        else:
+            return cast("str", members["continues"])
+        raise MCPError(INVALID_PARAMS, f"the requestState {fault}")
 
     def _signature(self, body: bytes) -> bytes:
         return hmac.digest(self.key, body, sha256).hex().encode()

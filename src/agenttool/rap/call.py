@@ -8,10 +8,8 @@ import hashlib
 import secrets
 import threading
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import cast
 
 from agenttool.adapters.rap import wire
@@ -31,11 +29,15 @@ _REJECTED: JsonObject = {"fault": "the runtime rejected the question, so the use
 
 
 class Questions:
-    """Asks questions and waits for their answers. Each open question is stored."""
+    """Asks questions and waits for their answers. Each open question is stored.
+
+    Attributes:
+        outbox: delivers the questions.
+    """
 
     def __init__(self, store: ProviderStore, outbox: Outbox) -> None:
-        self._store = store
-        self._outbox = outbox
+        self.store = store
+        self.outbox = outbox
         self._waiting: dict[tuple[int, int], asyncio.Future[str]] = {}
 
     async def ask(self, call: int, question: tables.NewQuestion, timeout_message: str) -> JsonObject:
@@ -47,17 +49,17 @@ class Questions:
         waiter: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._waiting[call, question.number] = waiter  # first, because the answer may come at once
         try:
-            state = await self._store.run(tables.ask_question, call, question)
+            state = await self.store.run(tables.ask_question, call, question)
             answer = state.answer
             if answer is None:
-                self._outbox.send(await self._store.run(tables.next_message, call))
+                self.outbox.send(await self.store.run(tables.next_message, call))
                 async with asyncio.timeout((state.expires_at - time.time_ns()) / 1e9):
                     answer = await waiter
         except TimeoutError:
             raise Declined(f"{timeout_message} in time; call again when the user is present") from None
         finally:
             del self._waiting[call, question.number]
-        if state.is_last and not await self._store.run(tables.mark_started, call):
+        if state.is_last and not await self.store.run(tables.mark_started, call):
             raise Declined("the call was canceled")
         given = parse_object(answer)
         if "fault" in given:
@@ -66,18 +68,18 @@ class Questions:
 
     async def find(self, token: str) -> tables.OpenQuestion | None:
         """Return the open question of a token."""
-        return await self._store.run(tables.find_open_question, digest_of_token(token), time.time_ns())
+        return await self.store.run(tables.find_open_question, digest_of_token(token), time.time_ns())
 
     async def answer(self, question: tables.OpenQuestion, answer: JsonObject) -> None:
         """Store an answer and resume the call; only the first answer counts."""
         encoded = json_bytes(answer).decode()
-        found = await self._store.run(tables.store_answer, question.call, encoded, question.number)
+        found = await self.store.run(tables.store_answer, question.call, encoded, question.number)
         self._resume(question.call, found, encoded)
 
     async def reject_all(self, call: int) -> None:
         """Answer the open questions of a call with a fault, because its runtime rejected the question."""
         encoded = json_bytes(_REJECTED).decode()
-        self._resume(call, await self._store.run_until_stored(tables.store_answer, call, encoded), encoded)
+        self._resume(call, await self.store.run_until_stored(tables.store_answer, call, encoded), encoded)
 
     def _resume(self, call: int, questions: list[int], answer: str) -> None:
         for number in questions:
@@ -113,20 +115,6 @@ def digest_of_token(token: str) -> str:
     return hashlib.sha256(token.encode(errors="replace")).hexdigest()
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class CallServices(ABC):
-    """What a call needs of the provider that runs it."""
-
-    store: ProviderStore
-    outbox: Outbox
-    questions: Questions
-    grants: GrantStore
-
-    @abstractmethod
-    def pause(self, call: int) -> AbstractAsyncContextManager[None]:
-        """Release the slot of a call while it waits for its user."""
-
-
 class RapCall:
     """The running call. A parameter of this class is filled by the provider and is in no schema.
 
@@ -143,13 +131,20 @@ class RapCall:
     def __init__(
         self,
         stored: tables.StoredCall,
-        services: CallServices,
         invocation: wire.Invocation,
+        questions: Questions,
+        grants: GrantStore,
+        pause: Callable[[int], AbstractAsyncContextManager[None]],
         requires_auth: str | None = None,
     ) -> None:
-        """Take the stored call, its invocation, and the OAuth client that its tool requires."""
+        """Take the stored call, what it needs of the provider that runs it, and the OAuth client of its tool.
+
+        `pause` releases the permit of a call while it waits for its user.
+        """
         self.stored = stored
-        self._services = services
+        self._questions = questions
+        self._grants = grants
+        self._pause = pause
         self._requires_auth = requires_auth
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
@@ -173,7 +168,7 @@ class RapCall:
 
     async def store_once(self, value: str) -> str:
         """Store a value until the call ends, and return it; after a restart, return the value stored before."""
-        return await self._services.store.run(tables.store_value_once, self.number, value)
+        return await self._questions.store.run(tables.store_value_once, self.number, value)
 
     async def choose(
         self, prompt: str, choices: Sequence[str], *, default: int | str = -1, limit_s: float = DAY_S
@@ -225,14 +220,14 @@ class RapCall:
         Raises:
             ToolFailure: it was not granted within the limit, it was refused, or the call names no user.
         """
-        grants, index = self._services.grants, self._next_question()
+        grants, index = self._grants, self._next_question()
         chosen = grants.clients.get(client or self._requires_auth or "")
         if chosen is None:
             raise Declined("this tool needs an authorization that its server does not know; contact its operator")
         if self.user_id is None:
             raise Declined("this tool acts on behalf of a user, and the call names none")
         owner = json_bytes([self.stored.caller, self.user_id]).decode()  # a user id is valid for one caller only
-        known = await self._services.store.run(tables.find_question, self.number, index)
+        known = await self._questions.store.run(tables.find_question, self.number, index)
         token = await grants.token(chosen, owner)
         if known is None and token is not None:
             return token
@@ -256,16 +251,15 @@ class RapCall:
             RecordError: the content is not JSON.
         """
         body = wire.write(wire.ViewUpdate(group_id=self.thread_id, view_type=view_type, content=content))
-        message = await self._services.store.run(tables.append_message, self.number, "view", body)
-        self._services.outbox.send(message)
+        self._questions.outbox.send(await self._questions.store.run(tables.append_message, self.number, "view", body))
 
     def report(self, message: str | None = None, *, percent: float | None = None) -> None:
         """Report progress from any thread; a report is dropped if a newer one replaces it."""
         progress: JsonObject = {"message": message, "percent": percent, "tool_call_id": self.id}
         if threading.get_ident() == self._loop_thread:
-            self._services.outbox.report(self.stored, progress)
+            self._questions.outbox.report(self.stored, progress)
         else:
-            self._loop.call_soon_threadsafe(self._services.outbox.report, self.stored, progress)
+            self._loop.call_soon_threadsafe(self._questions.outbox.report, self.stored, progress)
 
     def _next_question(self) -> int:
         """Return the index of the next question, which is the same when the function runs again after a restart."""
@@ -273,5 +267,5 @@ class RapCall:
         return self._questions_asked - 1
 
     async def _ask(self, question: tables.NewQuestion, timeout_message: str) -> JsonObject:
-        async with self._services.pause(self.number):
-            return await self._services.questions.ask(self.number, question, timeout_message)
+        async with self._pause(self.number):
+            return await self._questions.ask(self.number, question, timeout_message)

@@ -17,8 +17,11 @@ from agenttool.http.client import HttpClient
 from agenttool.http.limiter import ConcurrencyLimiter, Quota, RequestKey
 from agenttool.rap import tables
 from agenttool.rap.background import BackgroundTasks, error_location
-from agenttool.rap.call import CallServices, RapCall
+from agenttool.rap.call import Questions, RapCall
 from agenttool.rap.declare import RapTool, message_for_caller
+from agenttool.rap.oauth import GrantStore
+from agenttool.rap.outbox import Outbox
+from agenttool.rap.store import ProviderStore
 from agenttool.rap.tool_api import (
     Declined,
     Event,
@@ -69,9 +72,13 @@ class CallRun:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class CallRunner(CallServices):
+class CallRunner:
     """Executes the calls of this process, and sends the events of subscriptions."""
 
+    store: ProviderStore
+    outbox: Outbox
+    questions: Questions
+    grants: GrantStore
     client: HttpClient
     tools: Mapping[str, RapTool]
     quota: Quota
@@ -165,7 +172,7 @@ class CallRunner(CallServices):
         await self.client.check_target(stored.callback_url, stored.caller)  # before any work is done
         if stored.state == "started" and not tool.is_repeatable:
             raise Declined(UNKNOWN)
-        run.call = RapCall(stored, self, invocation, tool.requires_auth)
+        run.call = RapCall(stored, invocation, self.questions, self.grants, self.pause, tool.requires_auth)
         value = await self._run_tool(run, run.call, tool, invocation.arguments)
         if tool.is_subscription:
             await self._run_generator(run.call, cast("AsyncGenerator[object]", value))

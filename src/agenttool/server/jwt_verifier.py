@@ -80,7 +80,7 @@ class JwtVerifier:
             Problem: 401, because the token is not valid; 503, because the keys of the issuer cannot be read.
         """
         try:
-            header = cast("JsonObject", jwt.get_unverified_header(token))
+            header = object_of(jwt.get_unverified_header(token))
         except jwt.PyJWTError:
             raise unauthorized("the token is not a signed JSON Web Token; get a new one") from None
         algorithm = header.get("alg")
@@ -89,23 +89,20 @@ class JwtVerifier:
             raise unauthorized(f"the token is signed with {algorithm!r}; this server accepts {wanted}")
         key = self._pinned or await self._issuer.find(header.get("kid"), algorithm)
         try:
-            claims = cast(
-                "JsonObject",
-                jwt.decode(
-                    token,
-                    key,
-                    algorithms=[algorithm],
-                    issuer=self._setting.issuer,
-                    audience=self._setting.audience,
-                    leeway=self._setting.leeway_s,
-                    options={"require": _REQUIRED},
-                ),
+            claims = jwt.decode(
+                token,
+                key,
+                algorithms=[algorithm],
+                issuer=self._setting.issuer,
+                audience=self._setting.audience,
+                leeway=self._setting.leeway_s,
+                options={"require": _REQUIRED},
             )
         except jwt.PyJWTError as error:
             raise unauthorized(f"the token is not valid: {error}; get a new one") from None
         except (TypeError, ValueError):  # a key of another kind than the algorithm needs
             raise unauthorized("the token is not valid: its key does not fit its algorithm; get a new one") from None
-        return self._identity(claims)
+        return self._identity(object_of(claims))
 
     def _identity(self, claims: JsonObject) -> Identity:
         setting = self._setting

@@ -9,6 +9,7 @@ from typing import cast
 import msgspec
 
 from agenttool import __version__
+from agenttool.codec import object_of
 from agenttool.records import Json, JsonObject
 from agenttool.schema.record_schemas import DEFINITION, definitions_of
 from agenttool.server.messages import RECORDS, SCHEMA_REF, AnyObject, raw
@@ -76,15 +77,14 @@ def document_of(routes: Sequence[Route]) -> JsonObject:
     found = dict(zip(map(id, types), cast("Sequence[JsonObject]", schemas), strict=True))
     paths: JsonObject = {}
     for route in routes:
-        methods = cast("JsonObject", paths.setdefault(route.path, {}))
-        methods[route.method.lower()] = _operation(route, found)
+        object_of(paths.setdefault(route.path, {}))[route.method.lower()] = _operation(route, found)
     return {
         "openapi": "3.1.0",
         "info": {"title": "agenttool", "version": __version__, "license": {"name": "Apache-2.0"}},
         "tags": [{"name": name} for name in dict.fromkeys(map(_tag, routes))],
         "paths": paths,
         "components": {
-            "schemas": {**cast("JsonObject", _for_generators(cast("Json", components))), "Problem": _PROBLEM},
+            "schemas": {**object_of(_for_generators(cast("Json", components))), "Problem": _PROBLEM},
             "securitySchemes": {
                 "key": {"type": "http", "scheme": "bearer", "description": "an API key (atk_…) or a JWT"}
             },
@@ -149,7 +149,7 @@ def _path_parameters(route: Route) -> list[Json]:
 
 def _query_parameters(route: Route) -> list[Json]:
     schema = msgspec.json.schema(route.query)
-    properties = cast("JsonObject", schema["$defs"][route.query.__name__].get("properties", {}))
+    properties = object_of(schema["$defs"][route.query.__name__].get("properties"))
     found: list[Json] = [
         {"name": name, "in": "query", "required": False, "schema": each} for name, each in properties.items()
     ]

@@ -15,7 +15,7 @@ import mcp_types as types
 from pydantic import BaseModel, ValidationError
 
 from agenttool.adapters.mcp.session import InvalidResult
-from agenttool.codec import json_bytes, object_of, parse_object
+from agenttool.codec import json_bytes, object_of, objects_in, parse_object
 from agenttool.ports.output import Media, NativeError, NativeOutput
 from agenttool.records import (
     UNSET,
@@ -158,7 +158,7 @@ def output_of(result: JsonObject, mapping: McpMapping) -> NativeOutput:
         raise TooManyBlocks(f"its content has {len(blocks)} blocks; at most {MAX_BLOCKS} are accepted")
     if not isinstance(blocks, list) or not all(isinstance(each, dict) for each in blocks):
         raise ValueError("its content is not a list of objects")
-    items = tuple(content_item(cast("JsonObject", each)) for each in blocks)
+    items = tuple(map(content_item, objects_in(blocks)))
     structured: Json | UnsetType = result.get("structuredContent", UNSET)
     is_error = result.get("isError") is True
     error = None
@@ -311,7 +311,7 @@ def _output(
     found = reply.get(member)
     if not isinstance(found, list):
         raise InvalidResult(f"it has no {member!r}")
-    entries = [cast("JsonObject", each) for each in found if isinstance(each, dict)]
+    entries = objects_in(found)
     parts = [(entry, *read(entry)) for entry in entries]
     chars = sum(len(str(holder["text"])) for holder, name in map(_body_of, entries) if name == "text")
     items: list[ContentItem | Media] = []
@@ -369,10 +369,8 @@ async def reply_in(result: ToolResult, fetch: Fetch) -> JsonObject | None:
     )
     reply = {**structured}
     for member in ("contents", "messages"):
-        entries = reply.get(member)
-        if isinstance(entries, list):
-            objects = [cast("JsonObject", each) for each in entries if isinstance(each, dict)]
-            reply[member] = [await _restored(each, bodies, fetch) for each in objects]
+        if isinstance(reply.get(member), list):
+            reply[member] = [await _restored(each, bodies, fetch) for each in objects_in(reply[member])]
     return reply
 
 

@@ -37,7 +37,7 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from agenttool.codec import object_of
+from agenttool.codec import list_of, object_of, objects_in
 from agenttool.http.limiter import RateLimiter
 from agenttool.ports.limits import RateLimit
 from agenttool.records import JsonObject
@@ -246,17 +246,13 @@ def _remove_own_members(message: JSONRPCRequest | JSONRPCResponse | JSONRPCError
     found = message.params if isinstance(message, JSONRPCRequest) else found
     rest: list[object] = [found]
     while rest:
-        value: object = rest.pop()
-        if isinstance(value, dict):
-            members = cast("dict[str, object]", value)
-            meta = members.get("_meta")
-            if isinstance(meta, dict):
-                own = [name for name in cast("dict[str, object]", meta) if name.startswith(_OWN_PREFIX)]
-                for name in own:
-                    del meta[name]
-            rest += [each for name, each in members.items() if isinstance(each, dict | list) and name not in _DATA]
-        elif isinstance(value, list):
-            rest += [each for each in cast("list[object]", value) if isinstance(each, dict | list)]
+        value = rest.pop()
+        members = object_of(value)
+        meta = object_of(members.get("_meta"))
+        for name in [each for each in meta if each.startswith(_OWN_PREFIX)]:
+            del meta[name]
+        rest += [each for name, each in members.items() if isinstance(each, dict | list) and name not in _DATA]
+        rest += [each for each in list_of(value) if isinstance(each, dict | list)]
 
 
 class InvalidResult(ValueError):
@@ -380,10 +376,10 @@ class McpSession:
         validity: list[float] = []
         for _ in range(MAX_PAGES):
             result = await self.request("tools/list", {} if cursor is None else {"cursor": cursor})
-            tools, following = result.get("tools"), result.get("nextCursor")
-            if not isinstance(tools, list):
+            following = result.get("nextCursor")
+            if not isinstance(result.get("tools"), list):
                 raise InvalidResult("its list has no 'tools'")
-            page = [each for each in tools if isinstance(each, dict)]
+            page = objects_in(result["tools"])
             found += page
             if self.is_modern:
                 self._header_maps |= {str(each.get("name")): x_mcp_header_map(each.get("inputSchema")) for each in page}

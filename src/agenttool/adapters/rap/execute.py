@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import cast
 
 from agenttool.adapters.rap import wire
 from agenttool.adapters.rap.callback_urls import DAY_NS, CallbackUrls
@@ -17,6 +16,7 @@ from agenttool.adapters.rap.credentials import Signed
 from agenttool.adapters.rap.discovery import WatchedServer
 from agenttool.adapters.rap.settings import RapServer
 from agenttool.adapters.rap.translate import output_of
+from agenttool.codec import object_of
 from agenttool.errors import RecordError, StoreError, ToolFailure
 from agenttool.http.client import DEFAULT_OPTIONS, HttpReply, RequestOptions
 from agenttool.ports.deferred import DEFERRED, Deferral, Prompt, ReplyOutcome, Thread
@@ -195,7 +195,7 @@ class RapExecutor:
 
     async def reply(self, prompt: Prompt, selected: int) -> ReplyOutcome:
         """Post a choice to the `response_url` of its prompt."""
-        where = cast("JsonObject", prompt.reply_to)
+        where = object_of(prompt.reply_to)
         body = wire.write(wire.Selection(id=str(where["id"]), selected=selected))
         url = str(where["response_url"])
         reply = await _post(self.server, url, body)
