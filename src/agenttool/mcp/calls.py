@@ -173,10 +173,11 @@ class ToolRun:
     async def _questions(
         self, invocation_id: InvocationId, ending: asyncio.Task[ToolResult | None]
     ) -> AsyncGenerator[Question]:
-        """Yield the open questions of a call and its nested calls once, until the call has ended."""
-        pause_s = POLL_S
+        """Yield the open questions of a call and its nested calls that wait for people, until the call has ended."""
+        pause_s, approvals = POLL_S, self.runtime.approvals
         while not ending.done():
-            question = await self._open_question(invocation_id)
+            found = await approvals.within(invocation_id, self._asked)
+            question = next((each for each in found if approvals.is_for_people(each.approval_id)), None)
             if question is not None:
                 self._asked.add(question.approval_id)
                 pause_s = POLL_S
@@ -206,12 +207,6 @@ class ToolRun:
         self.exchange.note_long()
         await self._closed(question)
         del self.waits_for[question.approval_id]
-
-    async def _open_question(self, invocation_id: InvocationId) -> Question | None:
-        """Return an open question of a call or its nested calls that waits for people; None if there is none."""
-        approvals = self.runtime.approvals
-        found = await approvals.within(invocation_id, self._asked)
-        return next((each for each in found if approvals.is_for_people(each.approval_id)), None)
 
     async def _ask(self, question: Question) -> bool:
         """Ask the person at the client; return whether the question is answered, here or elsewhere."""

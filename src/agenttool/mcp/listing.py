@@ -158,18 +158,14 @@ class ToolLister:
         Raises:
             ConfigError: the runtime is closed.
         """
-        stamp = self._runtime.surfaces.default().surface_id
-        if self._cached is None or self._cached[0] != stamp:
-            surface = await self._surface()
+        runtime, surfaces = self._runtime, self._runtime.surfaces
+        if self._cached is None or self._cached[0] != surfaces.default().surface_id:
+            known = None if self._cached is None else surfaces.find(self._cached[1].surface.surface_id)
+            is_known = known is not None
+            surface = surfaces.refresh(known) if is_known else await runtime.surface("session", role=self._role)
             # Making the first surface may declare the search tool, which replaces the default surface.
-            self._cached = self._runtime.surfaces.default().surface_id, await self._make_list(surface)
+            self._cached = surfaces.default().surface_id, await self._make_list(surface)
         return self._cached[1]
-
-    async def _surface(self) -> ToolSurface:
-        """Return the surface of the list as it is now; a new one only if the runtime does not know the last one."""
-        runtime, before = self._runtime, None if self._cached is None else self._cached[1].surface
-        known = None if before is None else runtime.surfaces.find(before.surface_id)
-        return await runtime.surface("session", role=self._role) if known is None else runtime.surfaces.refresh(known)
 
     def absent_name(self, tools: ToolList, name: str) -> str:
         """Return the qualified name of a known tool that is not listed, so that its call reports why; else the name.

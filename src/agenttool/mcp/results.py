@@ -49,7 +49,10 @@ async def call_result(result: ToolResult, fetch: Fetch, *, any_structure: bool) 
     native = next((each for each in result.external_mappings or () if isinstance(each, McpMapping)), None)
     if not blocks and native is None:
         blocks.append({"type": "text", "text": NO_OUTPUT})
-    meta: JsonObject = {**_meta_of(native), INVOCATION_KEY: result.invocation_id}
+    # The gateway names itself as the server.
+    stated = ({} if native is None else native.meta or {}).items()
+    meta: JsonObject = {name: value for name, value in stated if name != types.SERVER_INFO_META_KEY}
+    meta[INVOCATION_KEY] = result.invocation_id
     if result.error is not None:
         members = to_json(result.error)
         meta[ERROR_KEY] = {name: members[name] for name in _ERROR_MEMBERS if name in members}
@@ -84,12 +87,6 @@ def _delivered(result: ToolResult) -> Iterator[ContentItem]:
         model = each if is_empty_text(each) else next(for_model, each)
         is_preview = each.type is ContentClass.PERSISTED_OUTPUT_REF
         yield model if is_preview or (is_paired and each.type not in _PASSED_ON) else each
-
-
-def _meta_of(native: McpMapping | None) -> JsonObject:
-    """Return the `_meta` that an MCP server sent with the result; the gateway names itself as the server."""
-    found = (native.meta if native is not None else None) or {}
-    return {name: value for name, value in found.items() if name != types.SERVER_INFO_META_KEY}
 
 
 def text_result(text: str, *, structured: JsonObject | None = None) -> JsonObject:

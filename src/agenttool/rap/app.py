@@ -94,7 +94,7 @@ class ProviderEndpoints:
             *(Route(path, handler, methods=["POST"]) for path, handler in posts.items()),
             *([Route(f"{OAUTH_PATH}{{client}}", self.redeem, methods=["GET"])] if self._settings.clients else []),
         ]
-        handlers: dict[type[Exception], ExceptionHandler] = {StoreError: _store_error, RecordError: _record_error}
+        handlers: dict[type[Exception], ExceptionHandler] = {StoreError: _report, RecordError: _report}
         return Starlette(routes=routes, lifespan=self.lifespan, exception_handlers=handlers)
 
     async def discover(self, request: Request) -> Response:
@@ -223,9 +223,7 @@ class ProviderEndpoints:
         return self._settings.url or str(request.url.replace(path=root_path, query="", fragment="")).rstrip("/")
 
 
-async def _store_error(request: Request, error: Exception) -> Response:
-    return PlainTextResponse("the provider cannot store anything now; try again later", 503)
-
-
-async def _record_error(request: Request, error: Exception) -> Response:
+async def _report(request: Request, error: Exception) -> Response:
+    if isinstance(error, StoreError):
+        return PlainTextResponse("the provider cannot store anything now; try again later", 503)
     return PlainTextResponse(str(error), 400)

@@ -185,7 +185,12 @@ class Provider:
     @property
     def security(self) -> str:
         """A page in Markdown with the security properties of the toolset and each of its tools."""
-        return _security_page(self.settings)
+        settings = self.settings
+        lines = [f"# Security of the toolset {settings.name}", "", *(f"- {each}" for each in _toolset_lines(settings))]
+        for name, tool in settings.tools.items():
+            description = " ".join(tool.definition.description.split())
+            lines += ["", f"## {name}", "", description, "", *(f"- {each}" for each in _tool_lines(tool, settings))]
+        return "\n".join(lines) + "\n"
 
     def running(self) -> AbstractAsyncContextManager[None]:
         """Run the provider without a server of its own, as `async with`; the app accepts requests meanwhile.
@@ -213,14 +218,6 @@ class Provider:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
         await self.app(scope, receive, send)
-
-
-def _security_page(settings: ProviderSettings) -> str:
-    lines = [f"# Security of the toolset {settings.name}", "", *(f"- {each}" for each in _toolset_lines(settings))]
-    for name, tool in settings.tools.items():
-        description = " ".join(tool.definition.description.split())
-        lines += ["", f"## {name}", "", description, "", *(f"- {each}" for each in _tool_lines(tool, settings))]
-    return "\n".join(lines) + "\n"
 
 
 def _toolset_lines(settings: ProviderSettings) -> Iterator[str]:

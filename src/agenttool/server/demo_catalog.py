@@ -84,17 +84,16 @@ def _file_tools(folder: Path) -> list[Tool]:
         """Read a file of the demo folder."""
         return inside(name).read_text(encoding="utf-8")
 
-    @tool(namespace="files", destructive=True, concurrency_safe=True, open_world=False, locks=_file_lock)
+    def lock(given: JsonObject) -> list[ResourceLock]:
+        return [ResourceLock(resource=f"file:{given['name']}", mode="exclusive")]
+
+    @tool(namespace="files", destructive=True, concurrency_safe=True, open_world=False, locks=lock)
     def write_file(name: str, content: str) -> str:
         """Write a file of the demo folder; a person is asked first."""
         inside(name).write_text(content, encoding="utf-8")
         return f"wrote {len(content)} characters to {name}"
 
     return [list_files, read_file, write_file]
-
-
-def _file_lock(given: JsonObject) -> list[ResourceLock]:
-    return [ResourceLock(resource=f"file:{given['name']}", mode="exclusive")]
 
 
 def _example_tools() -> list[Tool]:

@@ -71,7 +71,8 @@ async def get_openapi(request: PlainRequest) -> Reply[AnyObject]:
 @cache
 def document_of(routes: Sequence[Route]) -> JsonObject:
     """Return the OpenAPI document of a route table."""
-    types = [each for route in routes for each in _types(route)]
+    bodies = ((route.reply, route.body if route.has_body else None) for route in routes)
+    types = [each for both in bodies for each in both if each is not None]
     schemas, messages = msgspec.json.schema_components(types, ref_template=SCHEMA_REF + "{name}")
     components = {**definitions_of(RECORDS), **messages}
     found = dict(zip(map(id, types), cast("Sequence[JsonObject]", schemas), strict=True))
@@ -107,11 +108,6 @@ def _for_generators(schema: Json) -> Json:
     }
     is_bare = found.get("type") == "object" and not {"properties", "additionalProperties"} & found.keys()
     return {**found, "additionalProperties": True} if is_bare else found
-
-
-def _types(route: Route) -> list[object]:
-    found: list[object] = [] if route.reply is None else [route.reply]
-    return [*found, route.body] if route.has_body else found
 
 
 def _operation(route: Route, schemas: dict[int, JsonObject]) -> JsonObject:

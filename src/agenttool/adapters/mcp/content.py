@@ -87,7 +87,8 @@ class TooManyBlocks(ValueError):
 
 def content_item(block: JsonObject) -> ContentItem:
     """Return the item of one content block; a block of an unknown type stays as it is, as structured content."""
-    kind, annotations = block.get("type"), _annotations_in(block)
+    kind = block.get("type")
+    annotations: Json | UnsetType = {**object_of(block.get("annotations")), **_meta_in(block)} or UNSET
     text, data = block.get("text"), block.get("data")
     if kind == "text" and isinstance(text, str):
         return ContentItem(type=ContentClass.TEXT, text=text, annotations=annotations)
@@ -134,11 +135,6 @@ def _link_item(block: JsonObject, annotations: Json | UnsetType) -> ContentItem:
         ref=ref,
         annotations=annotations,
     )
-
-
-def _annotations_in(block: JsonObject) -> Json | UnsetType:
-    """Return the annotations of a block, with its `_meta`; unset if it has neither."""
-    return {**object_of(block.get("annotations")), **_meta_in(block)} or UNSET
 
 
 def _text(members: JsonObject, name: str) -> str | None:

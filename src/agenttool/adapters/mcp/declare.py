@@ -63,8 +63,10 @@ def declare(
 
     The server's hints can tighten the declaration, and relax it only if the server is trusted.
     """
-    native, description = str(definition["name"]), definition.get("description")
-    name = name or native
+    own_name, description = str(definition["name"]), definition.get("description")
+    name = name or own_name
+    # What no record has stays unchanged: hints, icons, `_meta` and extensions.
+    native: JsonObject = {key: value for key, value in definition.items() if key not in _TRANSLATED}
     hints = object_of(definition.get("annotations"))
     titles = definition.get("title"), hints.get("title")
     stated = {hint: hints.get(hint) for hint in _HINTS if isinstance(hints.get(hint), bool)}
@@ -83,20 +85,22 @@ def declare(
             tool_id=tool_id,
             namespace=server.name,
             name=name,
-            aliases=None if name == native else (f"{server.name}.{native}",),
+            aliases=None if name == own_name else (f"{server.name}.{own_name}",),
             title=next((each for each in titles if isinstance(each, str)), None),
             description=description if isinstance(description, str) else "",
             lifecycle=lifecycle,
             tool_kind=ToolKind.MCP_TOOL,
             input_contract=InputContract(model_input_schema=schema, runtime_input_schema=schema),
             output_contract=None if output_schema is None else OutputContract(structured_schema=output_schema),
-            external_mappings=(McpMapping(server_id=server.name, method="tools/list", tool_name=native),),
-            annotations=_annotations(definition, untrusted),
+            external_mappings=(McpMapping(server_id=server.name, method="tools/list", tool_name=own_name),),
+            annotations=({"mcp": native, "untrusted": [*untrusted]} if untrusted else {"mcp": native})
+            if native
+            else None,
         ),
         ToolInterface(
             interface_id=InterfaceId(f"interface:{tool_id}"),
             tool_id=tool_id,
-            native_ids={"mcp": {"server": server.name, "tool": native}},
+            native_ids={"mcp": {"server": server.name, "tool": own_name}},
             output_schema=output_schema,
             is_read_only=is_read_only,
             is_destructive=True if is_destructive else False if is_harmless else None,
@@ -115,11 +119,3 @@ def declare(
         locks=None if server.parallel else (lock,),
         locks_by_actor=server.sessions == "actor",
     )
-
-
-def _annotations(definition: JsonObject, untrusted: tuple[str, ...]) -> JsonObject | None:
-    """Return the members of a definition that no record has, unchanged: hints, icons, `_meta` and extensions."""
-    native: JsonObject = {key: value for key, value in definition.items() if key not in _TRANSLATED}
-    if not native:
-        return None
-    return {"mcp": native, "untrusted": [*untrusted]} if untrusted else {"mcp": native}

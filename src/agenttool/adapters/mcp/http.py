@@ -26,7 +26,7 @@ from agenttool.adapters.mcp.session import (
     SessionId,
 )
 from agenttool.adapters.mcp.settings import McpServer
-from agenttool.codec import json_bytes, parse_object
+from agenttool.codec import json_bytes, object_of, parse_object
 from agenttool.errors import ConfigError, RecordError
 from agenttool.http.ssrf import Resolver, check_url, policy_for, resolve
 from agenttool.records import JsonObject
@@ -245,12 +245,12 @@ async def _explained(request: httpx2.Request, response: httpx2.Response, advice:
     with suppress(httpx2.HTTPError):
         content = await _read(cast("httpx2.AsyncByteStream", response.stream), _MAX_ERROR_BYTES)
     await response.aclose()
-    code, said = _error_in(content)
+    error = object_of(_object_in(content or b"").get("error"))
     lost: tuple[str, str] | None = None
-    if status == _NOT_FOUND and code != METHOD_NOT_FOUND:
+    if status == _NOT_FOUND and error.get("code") != METHOD_NOT_FOUND:
         lost = UNKNOWN_SESSION, "the server does not know the session any more"
-    elif code == CONNECTION_CLOSED:  # some servers that were restarted send it
-        lost = CONNECTION_LOST, f"HTTP status {status}: {said}"
+    elif error.get("code") == CONNECTION_CLOSED:  # some servers that were restarted send it
+        lost = CONNECTION_LOST, f"HTTP status {status}: {error.get('message')}"
     if lost is not None and _SESSION_HEADER in request.headers:
         return _failed(request, *lost, status)
     if content is not None and status != _UNAUTHORIZED[0] and _is_message(content):
@@ -264,12 +264,6 @@ async def _explained(request: httpx2.Request, response: httpx2.Response, advice:
         if name in response.headers:
             explained.headers[name] = response.headers[name]
     return explained
-
-
-def _error_in(content: bytes | None) -> tuple[object, str]:
-    """Return the code and the message of the JSON-RPC error in a body; None and an empty text if there is none."""
-    error = _object_in(content or b"").get("error")
-    return (error.get("code"), str(error.get("message"))) if isinstance(error, dict) else (None, "")
 
 
 def _is_message(content: bytes) -> bool:

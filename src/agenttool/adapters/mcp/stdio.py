@@ -88,7 +88,11 @@ class PipeReader(MessageReader):
 
     async def reject(self, line: bytes, reason: str, fault: str) -> SessionMessage | None:
         """Return a failure of the request that a line answers, which is no message; None if that is not known."""
-        return None if fault == INVALID and b'"method"' in line else _failed_request(line, reason, fault)
+        number = None if fault == INVALID and b'"method"' in line else find_id(line)
+        if number is None:
+            return None
+        error = ErrorData(code=INTERNAL_ERROR, message=reason, data={FAULT: fault})
+        return SessionMessage(JSONRPCError(jsonrpc="2.0", id=number, error=error))
 
     def _message(self, line: bytes) -> SessionMessage | None:
         for parse in (parse_object, _parse_invalid_text):
@@ -114,14 +118,6 @@ def find_id(line: bytes) -> int | None:
     """Return the number that is the id of a line, also of one that cannot be parsed; None if it is not known."""
     found = _ID_AT_BEGINNING.search(line[:_EDGE_BYTES]) or _ID_AT_END.search(line[-_EDGE_BYTES:])
     return None if found is None else int(found[1])
-
-
-def _failed_request(line: bytes, reason: str, fault: str) -> SessionMessage | None:
-    number = find_id(line)
-    if number is None:
-        return None
-    error = ErrorData(code=INTERNAL_ERROR, message=reason, data={FAULT: fault})
-    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=number, error=error))
 
 
 @dataclass(slots=True, eq=False)

@@ -178,8 +178,9 @@ class WatchedServer:
                 await self._discover()
         except TimeoutError:
             self._note_away(f"sent no manifest within {FIRST_ANSWER_S:g} s; it is tried again")
-        if self.toolset.is_away:
-            self.toolset = replace(self.toolset, manifest=await self._stored_manifest())
+        stored = read_stored(await self._documents.get(_TOOLSET, self.source.name), StoredToolset)
+        if self.toolset.is_away and stored is not None and stored.base_url == self.source.base:
+            self.toolset = replace(self.toolset, manifest=_read_toolset(self.source, stored.document).manifest)
         await self._store_status()
 
     async def watch(self, on_change: Callable[[], Awaitable[None]]) -> None:
@@ -237,13 +238,6 @@ class WatchedServer:
         if found.is_away:
             found = replace(found, manifest=self.toolset.manifest, document=self.toolset.document)
         self.toolset, self.status = found, status
-
-    async def _stored_manifest(self) -> Manifest | None:
-        """Return the stored manifest; None if there is none that the settings accept."""
-        stored = read_stored(await self._documents.get(_TOOLSET, self.source.name), StoredToolset)
-        if stored is None or stored.base_url != self.source.base:
-            return None
-        return _read_toolset(self.source, stored.document).manifest
 
     async def _put(self, kind: str, body: bytes | None) -> None:
         name = self.source.name

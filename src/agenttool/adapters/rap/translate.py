@@ -5,7 +5,7 @@ from typing import cast
 
 from agenttool.adapters.rap.wire import ImageItem, Segment, TextItem, ToolResultMessage
 from agenttool.ports.output import Media, NativeError, NativeOutput
-from agenttool.records import UNSET, ContentItem, Json, UnsetType, text_item
+from agenttool.records import UNSET, ContentItem, Json, text_item
 
 ERROR_PREFIX = "Error: "
 """How the text of a failed call begins; the protocol has no other sign of failure."""
@@ -24,7 +24,10 @@ def output_of(message: ToolResultMessage) -> object:
         is_error=is_error,
         error=NativeError(message=text.removeprefix(ERROR_PREFIX)) if is_error else None,
         ui_facing_summary=summary_of(segments),
-        ui_facing_rendering=_rendering(segments),
+        ui_facing_rendering=[
+            {"type": each.type, "content": cast("Json", each.content)} for each in segments if each.is_known
+        ]
+        or UNSET,
     )
 
 
@@ -32,14 +35,6 @@ def summary_of(segments: tuple[Segment, ...]) -> str | None:
     """Return the last text segment, which is the short text for people; None if there is none."""
     texts = [segment.content for segment in segments if segment.type == "text" and isinstance(segment.content, str)]
     return texts[-1] if texts else None
-
-
-def _rendering(segments: tuple[Segment, ...]) -> Json | UnsetType:
-    """Return the segments of known types, the richest first."""
-    known: list[Json] = [
-        {"type": segment.type, "content": cast("Json", segment.content)} for segment in segments if segment.is_known
-    ]
-    return known or UNSET
 
 
 def _item(item: TextItem | ImageItem) -> ContentItem | Media:
