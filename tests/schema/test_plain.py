@@ -74,8 +74,7 @@ def test_what_may_be_unusable_is_not_plain(said):
     assert is_plain({"$schema": DRAFTS[1], "type": "object", "properties": {"a": {"anyOf": [{"enum": [1]}, True]}}})
 
 
-CAT = {"kind": {"const": "cat", "type": "string"}, "lives": {"type": "integer"}}
-DOG = {"kind": {"const": "dog", "type": "string"}, "name": {"type": "string"}}
+CAT = {"kind": {"const": "cat", "type": "string"}, "lives": {"type": "integer"}, "name": {"type": "string"}}
 CLOSED = {"type": "object", "additionalProperties": False}
 SCHEMA: JsonObject = {
     "type": "object",
@@ -90,14 +89,13 @@ SCHEMA: JsonObject = {
         "ratio": {"anyOf": [{"type": "number"}, {"type": "null"}], "default": None},
         "few": {"type": "array", "items": {"anyOf": [{"type": "integer"}, {"type": "string"}]}},
         "pet": {"$ref": "#/$defs/Pet"},
-        "a-b": {"oneOf": [{"$ref": "#/$defs/Cat"}, {"$ref": "#/$defs/Dog"}], "discriminator": {"propertyName": "kind"}},
+        "a-b": {"$ref": "#/$defs/Cat"},
     },
     "required": ["count", "name"],
     "additionalProperties": False,
     "$defs": {
-        "Pet": {"anyOf": [{"$ref": "#/$defs/Cat"}, {"$ref": "#/$defs/Dog"}, {"type": "null"}]},
+        "Pet": {"anyOf": [{"$ref": "#/$defs/Cat"}, {"type": "null"}]},
         "Cat": {**CLOSED, "properties": CAT, "required": ["kind"]},
-        "Dog": {**CLOSED, "properties": DOG, "required": ["name"]},
     },
 }
 
@@ -107,7 +105,7 @@ _members = st.sampled_from([*SCHEMA["properties"], "Name", "extra"])
 _pets = st.fixed_dictionaries(
     {},
     optional={
-        "kind": st.sampled_from(["cat", "dog", "cow", 1]),
+        "kind": st.sampled_from(["cat", "cow", 1]),
         "lives": st.integers(-1, 2) | st.just(1.0),
         "name": st.text(max_size=3),
     },
@@ -153,7 +151,7 @@ def test_the_reader_takes_what_models_write() -> None:
         "level": "high",
         "ratio": 1,
         "few": ["x"],
-        "pet": {"kind": "dog", "name": "😀😀"},
+        "pet": {"kind": "cat", "name": "😀😀"},
         "a-b": {"kind": "cat", "lives": 1},
     }
     assert reader(msgspec.json.encode(written)) == written

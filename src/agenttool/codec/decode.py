@@ -240,8 +240,8 @@ def typed_reader_of(kind: type) -> Callable[[bytes], JsonObject]:
     return lambda data: msgspec.to_builtins(decode(data))
 
 
-def closed_object(members: Mapping[str, type], required: Collection[str], tag: tuple[str, str | int] | None) -> type:
-    """Return the type of objects that have only these members; `tag` is a further member with a constant value.
+def closed_object(members: Mapping[str, type], required: Collection[str]) -> type:
+    """Return the type of objects that have only these members.
 
     Raises:
         TypeError, ValueError: the decoder rejects such a type.
@@ -252,10 +252,7 @@ def closed_object(members: Mapping[str, type], required: Collection[str], tag: t
         (field, kind) if name in required else (field, kind | UnsetType, UNSET)
         for field, (name, kind) in zip(names, given, strict=True)
     ]
-    tag_field, value = tag or (None, None)
-    return defstruct(
-        "Given", fields, rename=names, forbid_unknown_fields=True, tag_field=tag_field, tag=value, gc=False
-    )
+    return defstruct("Given", fields, rename=names, forbid_unknown_fields=True, gc=False)
 
 
 def retyped(record: _P) -> _P | None:

@@ -6,9 +6,7 @@ from agenttool.codec import clone
 from agenttool.records import Json, JsonObject
 from agenttool.schema.compile import Checker
 from agenttool.schema.explain import pointer_of
-from agenttool.schema.traverse import members, objects_in
-
-_DEFINITION = "#/$defs/"
+from agenttool.schema.traverse import choices_but_null, definition_at, members
 
 
 class DefaultTree:
@@ -74,9 +72,9 @@ def compile_defaults(root: JsonObject) -> DefaultTree | None:
         if isinstance(reference, str):
             if reference not in targets:
                 targets[reference] = DefaultTree()
-                read(members(definitions, reference.removeprefix(_DEFINITION)), targets[reference])
+                read(definition_at(reference, definitions), targets[reference])
             return targets[reference]
-        choices = [each for each in objects_in(schema.get("anyOf")) if each.get("type") != "null"]
+        choices = choices_but_null(schema)
         if len(choices) == 1:
             return tree_of(choices[0])
         tree = DefaultTree()

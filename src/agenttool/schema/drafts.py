@@ -9,8 +9,7 @@ from agenttool.schema.traverse import members, rebuild, subschemas
 DRAFT_4 = "http://json-schema.org/draft-04/schema#"
 
 _NAMED = re.compile(r"https?://json-schema\.org/draft(?:/|-0?)(4|6|7|2019-09)/schema#?")
-_FOURTH, _BEFORE_2019 = frozenset({"4"}), frozenset({"4", "6", "7"})
-_LIMITS = (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum"))
+EXCLUSIVE_LIMITS = {"minimum": "exclusiveMinimum", "maximum": "exclusiveMaximum"}
 _BESIDE_A_REFERENCE = frozenset(["$ref", "$defs", "definitions", "title", "description", "default", "examples"])
 
 
@@ -18,7 +17,7 @@ def implies_draft_4(schema: JsonObject) -> bool:
     """Return whether a schema that names no draft has a boolean as exclusive limit, which only draft 4 allows."""
     if "$schema" in schema:
         return False
-    limits = (each.get(exclusive) for each in subschemas(schema) for _, exclusive in _LIMITS)
+    limits = (each.get(exclusive) for each in subschemas(schema) for exclusive in EXCLUSIVE_LIMITS.values())
     return any(isinstance(each, bool) for each in limits)
 
 
@@ -34,11 +33,11 @@ def upgrade_schema(schema: JsonObject) -> JsonObject:
 
 
 def _upgrade(draft: str, node: JsonObject, *, alone: bool) -> None:
-    if draft in _BEFORE_2019:
+    if draft != "2019-09":
         _upgrade_reference(node)
         _upgrade_dependencies(node)
-    if draft in _FOURTH:
-        _upgrade_limits(node)
+    if draft == "4":
+        upgrade_limits(node)
     _upgrade_items(node)
 
 
@@ -64,9 +63,9 @@ def _upgrade_dependencies(node: JsonObject) -> None:
     node |= {"dependentSchemas": schemas} if schemas else {}
 
 
-def _upgrade_limits(node: JsonObject) -> None:
+def upgrade_limits(node: JsonObject) -> None:
     """Replace the boolean of an exclusive limit, as draft 4 has it, by the limit itself."""
-    for limit, exclusive in _LIMITS:
+    for limit, exclusive in EXCLUSIVE_LIMITS.items():
         is_exclusive: Json = node.get(exclusive)
         if isinstance(is_exclusive, bool):
             del node[exclusive]

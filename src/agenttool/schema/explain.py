@@ -37,65 +37,46 @@ def pointer_of(path: Iterable[str | int]) -> str:
 
 def explain(error: jsonschema_rs.ValidationError) -> Misfit:
     """Return the misfit of one failed check; of alternatives, that of the only one that fits at its top."""
+    pointer = pointer_of(error.instance_path)
     match error.kind:
-        case _Kind.AnyOf(context) | _Kind.OneOfNotValid(context) if len(context) <= MAX_ALTERNATIVES:
-            meant = [first for first in _firsts(context) if not _is_other_type(first, error)]
+        case _Kind.Required(name):
+            return Misfit(pointer=pointer + pointer_of([name]), expected=f"a member {name!r}", advice=f"add {name!r}")
+        case _Kind.AdditionalProperties(names) | _Kind.UnevaluatedProperties(names):
+            values = tuple(pointer + pointer_of([name]) for name in names)
+            advice = f"remove {', '.join(map(repr, names))}"
+            return Misfit(
+                pointer=pointer, expected="no other members", advice=advice, values=values, names=tuple(names)
+            )
+        case _Kind.AnyOf(context) | _Kind.OneOfNotValid(context):
+            # The outermost error of each alternative says what it expects.
+            branches = [branch for branch in context if branch and len(context) <= MAX_ALTERNATIVES]
+            firsts = [min(branch, key=lambda each: len(each.instance_path)) for branch in branches]
+            meant = [first for first in firsts if not _is_other_type(first, error)]
             if len(meant) == 1:
                 return explain(meant[0])
-        case _:
-            pass
-    expected, advice = _words(error)
-    pointer = pointer_of(error.instance_path)
-    values, unknown = (pointer,), ()
-    match error.kind:
-        case _Kind.Required(name):
-            pointer, values = pointer + pointer_of([name]), ()
-        case _Kind.AdditionalProperties(names) | _Kind.UnevaluatedProperties(names):
-            values, unknown = tuple(pointer + pointer_of([name]) for name in names), tuple(names)
-        case _:
-            pass
-    return Misfit(pointer=pointer, expected=expected, advice=advice, values=values, names=unknown)
-
-
-def _firsts(context: list[list[jsonschema_rs.ValidationError]]) -> list[jsonschema_rs.ValidationError]:
-    """Return the outermost error of each alternative."""
-    return [min(branch, key=lambda error: len(error.instance_path)) for branch in context if branch]
-
-
-def _is_other_type(branch: jsonschema_rs.ValidationError, error: jsonschema_rs.ValidationError) -> bool:
-    """Return whether an alternative is for another type, so that the value was not meant for it."""
-    is_here = len(branch.instance_path) == len(error.instance_path)
-    return is_here and isinstance(branch.kind, _Kind.Type | _Kind.Constant | _Kind.Enum)
-
-
-def _words(error: jsonschema_rs.ValidationError) -> tuple[str, str]:
-    match error.kind:
-        case _Kind.Required(name):
-            words = f"a member {name!r}", f"add {name!r}"
+            expected = " or ".join(dict.fromkeys(explain(first).expected for first in firsts))
+            words = expected or f"one of {len(context)} alternatives", "make it fit one of them"
         case _Kind.Type(types):
             words = " or ".join(types), f"change it from {_TYPE_NAMES.get(type(error.instance), 'what it is')}"
         case _Kind.Enum(options):
             words = f"one of {', '.join(map(str, options))}", "use a listed value"
         case _Kind.Constant(value):
             words = repr(value), f"write {value!r}"
-        case _Kind.AdditionalProperties(names) | _Kind.UnevaluatedProperties(names):
-            words = "no other members", f"remove {', '.join(map(repr, names))}"
-        case _Kind.AnyOf(context) | _Kind.OneOfNotValid(context) if len(context) > MAX_ALTERNATIVES:
-            words = f"one of {len(context)} alternatives", "make it fit one of them"
-        case _Kind.AnyOf(context) | _Kind.OneOfNotValid(context):
-            # What each branch expects is listed, so that the reader need not open the schema.
-            expected = dict.fromkeys(_words(first)[0] for first in _firsts(context))
-            words = " or ".join(expected), "make it fit one of them"
         case _Kind.FalseSchema():
             words = "nothing here", "leave it out"
         case _Kind.Custom():
             words = error.message, "shorten it" if error.message == LESS_TEXT else "change the value"
         case _:
             limits = [repr(value) for value in cast("dict[str, object]", error.kind.as_dict()).values()]
-            sentence = _SENTENCES.get(error.kind.name)
-            keyword = " ".join([error.kind.name, *limits[:1]])
-            words = keyword if sentence is None else sentence.format(*limits[:1]), "change the value"
-    return words
+            sentence = _SENTENCES.get(error.kind.name, f"{error.kind.name} {{}}" if limits else error.kind.name)
+            words = sentence.format(*limits[:1]), "change the value"
+    return Misfit(pointer=pointer, expected=words[0], advice=words[1], values=(pointer,))
+
+
+def _is_other_type(branch: jsonschema_rs.ValidationError, error: jsonschema_rs.ValidationError) -> bool:
+    """Return whether an alternative is for another type, so that the value was not meant for it."""
+    is_here = len(branch.instance_path) == len(error.instance_path)
+    return is_here and isinstance(branch.kind, _Kind.Type | _Kind.Constant | _Kind.Enum)
 
 
 _TYPE_NAMES: dict[type, str] = {

@@ -20,9 +20,9 @@ from agenttool.records import (
     OpenEnum,
     Part,
 )
+from agenttool.schema.traverse import DEFINITION
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-DEFINITION = "#/$defs/"
 
 
 @cache

@@ -5,11 +5,10 @@ step for each alternative and value.
 """
 
 from collections.abc import Callable, Iterator
-from functools import reduce
-from typing import cast
+from functools import cache
 
 from agenttool.records import Json, JsonObject
-from agenttool.schema.traverse import IN_PLACE, members, objects_in, subschemas
+from agenttool.schema.traverse import IN_PLACE, members, objects_in, reachable, subschemas, value_at
 
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _NOT_TRIED = frozenset({"properties", "additionalProperties", "$defs", "definitions"})
@@ -22,14 +21,7 @@ def resolve(reference: str, root: JsonObject) -> Json:
     """Return what a JSON pointer or an anchor of a schema refers to; none for another address."""
     if reference != "#" and not reference.startswith("#/"):
         return next((node for node in subschemas(root) if f"#{node.get('$anchor')}" == reference), None)
-    return reduce(_member, reference.split("/")[1:], cast("Json", root))
-
-
-def _member(value: Json, step: str) -> Json:
-    name = step.replace("~1", "/").replace("~0", "~")
-    if isinstance(value, list):
-        return value[int(name)] if name.isdecimal() and int(name) < len(value) else None
-    return value.get(name) if isinstance(value, dict) else None
+    return value_at(root, reference)
 
 
 def alternative_work(root: JsonObject, limit: int, *, reads_tags: bool) -> ExceedsWork | None:
@@ -87,13 +79,13 @@ def _tried(
 
 def _is_recursive(root: JsonObject) -> bool:
     """Return whether a reference leads back to itself, or to an unknown place."""
-    inside: dict[str, set[str]] = {}
-    rest = _references_in(root)
-    while rest:
-        reference = rest.pop()
+
+    @cache
+    def following(reference: str) -> set[str]:
         target = resolve(reference, root)
-        inside[reference] = {reference} if target is None else _references_in(target)
-        rest |= inside[reference] - inside.keys()
+        return {reference} if target is None else _references_in(target)
+
+    inside = {each: following(each) for each in reachable(_references_in(root), following)}
     while ends := [each for each, references in inside.items() if references.isdisjoint(inside)]:
         for each in ends:
             del inside[each]

@@ -3,10 +3,15 @@
 An unknown keyword counts as one that holds schemas, so no view misses a schema behind it.
 """
 
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol, TypeVar
 
 from agenttool.records import Json, JsonObject
+
+_T = TypeVar("_T")
+
+DEFINITION = "#/$defs/"
+"""What a reference to a definition begins with, before its name."""
 
 _MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"})
 IN_PLACE = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"})
@@ -35,6 +40,42 @@ def members(schema: JsonObject, keyword: str) -> JsonObject:
     """Return the object at a keyword, not a copy; a new empty one if there is none."""
     value = schema.get(keyword)
     return value if isinstance(value, dict) else {}
+
+
+def definition_at(reference: str, definitions: JsonObject) -> JsonObject:
+    """Return the definition that `#/$defs/NAME` refers to; an empty schema if there is none."""
+    return members(definitions, reference.removeprefix(DEFINITION))
+
+
+def choices_but_null(schema: JsonObject, keyword: str = "anyOf") -> list[JsonObject]:
+    """Return the alternatives of a schema that are no schemas of null."""
+    return [each for each in objects_in(schema.get(keyword)) if each.get("type") != "null"]
+
+
+def steps_of(pointer: str) -> list[str]:
+    """Return the steps of a JSON pointer (RFC 6901)."""
+    return [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
+
+
+def value_at(value: Json, pointer: str) -> Json:
+    """Return what a JSON pointer leads to; none if it leads to nothing."""
+    for step in steps_of(pointer):
+        if isinstance(value, list):
+            value = value[int(step)] if step.isdecimal() and int(step) < len(value) else None
+        else:
+            value = value.get(step) if isinstance(value, dict) else None
+    return value
+
+
+def reachable(starts: Iterable[_T], following: Callable[[_T], Iterable[_T]]) -> list[_T]:
+    """Return all that any number of steps leads to from some starts, the starts included, nearest first."""
+    found = dict.fromkeys(starts)
+    waiting = [*found]
+    for each in waiting:  # it grows while the loop runs
+        new = dict.fromkeys(one for one in following(each) if one not in found)
+        found |= new
+        waiting += new
+    return waiting
 
 
 def subschemas(schema: JsonObject) -> Iterator[JsonObject]:

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from agenttool.errors import ConfigError
 from agenttool.records import Json, JsonObject
 from agenttool.schema.explain import pointer_of
-from agenttool.schema.traverse import is_composed, members, properties_of, rebuild, subschemas
+from agenttool.schema.traverse import is_composed, members, properties_of, rebuild, steps_of, subschemas
 
 _MARK, _INTERNAL = "visibility", "internal"
 _BY_NAME = ("properties", "dependentSchemas", "dependentRequired", "dependencies")
@@ -147,8 +147,7 @@ def _references(schema: JsonObject) -> Iterator[list[str]]:
         for keyword in ("$ref", "$dynamicRef"):
             target = inner.get(keyword)
             if isinstance(target, str):
-                steps = unquote(target).removeprefix("#").split("/")
-                yield [step.replace("~1", "/").replace("~0", "~") for step in steps]
+                yield [unquote(target).partition("/")[0].removeprefix("#"), *steps_of(unquote(target))]
 
 
 def _without_unused_definitions(view: JsonObject) -> JsonObject:

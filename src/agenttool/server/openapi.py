@@ -11,7 +11,8 @@ import msgspec
 from agenttool import __version__
 from agenttool.codec import object_of
 from agenttool.records import Json, JsonObject
-from agenttool.schema.record_schemas import DEFINITION, definitions_of
+from agenttool.schema.record_schemas import definitions_of
+from agenttool.schema.traverse import DEFINITION
 from agenttool.server.messages import RECORDS, SCHEMA_REF, AnyObject, raw
 from agenttool.server.route import PlainRequest, Reply, Route
 

@@ -1,5 +1,6 @@
 """The signature of a callable: one type for all arguments, its schemas and its defaults."""
 
+import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,14 +16,13 @@ from agenttool.errors import ConfigError, RecordError
 from agenttool.records import JsonObject
 from agenttool.schema.compile import Checker, compile_schema
 from agenttool.schema.defaults import DefaultTree, compile_defaults
-from agenttool.schema.markers import Internal, Marker, Sensitive
+from agenttool.schema.markers import MARKERS, Internal, Marker, Sensitive
 from agenttool.schema.recursion import alternative_work
 from agenttool.schema.signature.callables import (
     EMPTY,
     CallableInfo,
     FunctionKind,
     Injected,
-    Parameter,
     parse_docstring,
     read_callable,
 )
@@ -65,6 +65,10 @@ _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
 }
 """The plain Python values that are of a type of JSON Schema."""
 
+_NOTHING: JsonObject = {}
+_NO_FIELDS: Mapping[Marker, tuple[str, ...]] = dict.fromkeys(MARKERS, ())
+"""Shared, because a program may declare very many tools."""
+
 _NO_JSON_DEFAULT = (RecordError, ValueError, TypeError, AttributeError, LookupError, RecursionError)
 """What a default without JSON form can raise; comparing it runs code of the tool."""
 
@@ -87,13 +91,14 @@ class Argument:
     markers: tuple[Marker, ...]
 
 
-def read_argument(function: CallableInfo, parameter: Parameter, text: str) -> Argument:
+def read_argument(function: CallableInfo, parameter: inspect.Parameter, text: str) -> Argument:
     """Read a parameter; text in its `Annotated` overrides `text`, which comes from the docstring.
 
     Raises:
         ConfigError: it has two defaults, or several names that it could be sent by.
     """
-    annotation, default = parameter.annotation, parameter.default
+    annotation: object = parameter.annotation
+    default: object = parameter.default
     try:
         if isinstance(default, FieldInfo):  # as in pydantic's own models: `limit: int = Field(5, ge=1)`
             annotation = Annotated[annotation, default]  # pyright: ignore[reportInvalidTypeForm] -- made at run time
@@ -149,20 +154,20 @@ class Signature:
     """
 
     name: str
-    title: str | None
+    title: str | None = None
     description: str
     model_input_schema: JsonObject
-    runtime_input_schema: JsonObject | None
-    output_schema: JsonObject | None
-    output_check: TypeCheck | None
-    defaults: JsonObject
-    secret_defaults: JsonObject = field(repr=False)
-    nested_defaults: DefaultTree | None
-    fields: Mapping[Marker, tuple[str, ...]]
+    runtime_input_schema: JsonObject | None = None
+    output_schema: JsonObject | None = None
+    output_check: TypeCheck | None = None
+    defaults: JsonObject = field(default_factory=lambda: _NOTHING)
+    secret_defaults: JsonObject = field(default_factory=lambda: _NOTHING, repr=False)
+    nested_defaults: DefaultTree | None = None
+    fields: Mapping[Marker, tuple[str, ...]] = field(default_factory=lambda: _NO_FIELDS)
     context_parameter: str | None
     injected: Mapping[str, Injected]
     arguments: Convert | None
-    integer_fields: frozenset[str]
+    integer_fields: frozenset[str] = frozenset()
     kind: FunctionKind
     normal_form: NormalForm | None = None
 

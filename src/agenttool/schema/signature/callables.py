@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
+from inspect import Parameter
 from types import NoneType, SimpleNamespace, UnionType
 from typing import Annotated, Union, cast, get_args, get_origin, get_type_hints
 
@@ -23,7 +24,7 @@ class FunctionKind(StrEnum):
     ASYNC_GENERATOR = "async_generator"
 
 
-EMPTY: object = inspect.Parameter.empty
+EMPTY: object = Parameter.empty
 """Stands for a missing annotation or default."""
 
 _KINDS: tuple[tuple[FunctionKind, Callable[[object], bool]], ...] = (
@@ -33,24 +34,15 @@ _KINDS: tuple[tuple[FunctionKind, Callable[[object], bool]], ...] = (
 )
 
 _UNSENDABLE = {
-    inspect.Parameter.POSITIONAL_ONLY: ("is positional-only, but arguments are sent by name", "move the '/' before it"),
-    inspect.Parameter.VAR_POSITIONAL: ("takes any number of values", "declare one list parameter instead"),
-    inspect.Parameter.VAR_KEYWORD: ("takes any names", "declare each parameter, or one dict parameter"),
+    Parameter.POSITIONAL_ONLY: ("is positional-only, but arguments are sent by name", "move the '/' before it"),
+    Parameter.VAR_POSITIONAL: ("takes any number of values", "declare one list parameter instead"),
+    Parameter.VAR_KEYWORD: ("takes any names", "declare each parameter, or one dict parameter"),
 }
 
 _UNRESOLVED = (NameError, AttributeError, TypeError, ValueError, SyntaxError, LookupError, ImportError)
 """What the evaluation of an annotation that is written as text can raise."""
 
 _WORD = re.compile(r"\w+")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
-    """A parameter that a caller may fill by name, its annotation resolved; `EMPTY` means no default."""
-
-    name: str
-    annotation: object
-    default: object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +62,11 @@ class Injected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallableInfo:
-    """A callable as its author wrote it; the context parameter is separate, because no caller fills it."""
+    """A callable as its author wrote it; the context parameter is separate, because no caller fills it.
+
+    Attributes:
+        parameters: those that a caller may fill by name, with their annotations resolved.
+    """
 
     name: str
     docstring: str
@@ -119,7 +115,7 @@ def read_callable(function: Callable[..., object], *, context_type: type | None)
 
 
 def filled_parameters(
-    function: Callable[..., object], parameters: Collection[inspect.Parameter], *, context_type: type
+    function: Callable[..., object], parameters: Collection[Parameter], *, context_type: type
 ) -> tuple[str | None, Mapping[str, Injected]]:
     """Return the parameters that the runtime fills: that of the context, and the injected ones; others are ignored.
 
@@ -131,8 +127,7 @@ def filled_parameters(
     found: list[Parameter] = []
     for each in parameters:
         with suppress(ConfigError):
-            annotation = _resolve(each.annotation, home, each.name)
-            found.append(Parameter(name=each.name, annotation=annotation, default=each.default))
+            found.append(each.replace(annotation=_resolve(each.annotation, home, each.name)))
     context = next((each.name for each in found if _is_context(each.annotation, context_type)), None)
     name = getattr(inner, "__name__", type(inner).__name__)
     return context, {each.name: _injected(name, each) for each in found if _is_injected(each.annotation)}
@@ -154,7 +149,7 @@ def _home(function: object) -> object:
     return inner if inspect.isroutine(inner) else inspect.unwrap(type(inner).__call__)
 
 
-def _read_parameter(name: str, parameter: inspect.Parameter, home: object) -> Parameter:
+def _read_parameter(name: str, parameter: Parameter, home: object) -> Parameter:
     where = f"parameter {parameter.name!r} of {name}()"
     if parameter.kind in _UNSENDABLE:
         problem, advice = _UNSENDABLE[parameter.kind]
@@ -165,8 +160,7 @@ def _read_parameter(name: str, parameter: inspect.Parameter, home: object) -> Pa
         method = f"leave @tool off the method, and pass tools=tools_from({owner}(...))"
         advice = method if unbound else "annotate it; `object` takes any JSON"
         raise ConfigError(f"{where} has no annotation, so no value of it could be checked; {advice}")
-    annotation = _resolve(parameter.annotation, home, f"the annotation of {where}")
-    return Parameter(name=parameter.name, annotation=annotation, default=parameter.default)
+    return parameter.replace(annotation=_resolve(parameter.annotation, home, f"the annotation of {where}"))
 
 
 def _resolve(annotation: object, home: object, where: str) -> object:

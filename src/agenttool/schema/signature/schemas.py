@@ -19,7 +19,15 @@ from agenttool.records import Json, JsonObject
 from agenttool.schema.compile import Checker, compile_schema
 from agenttool.schema.markers import MARKERS, Internal, Marker, PathArg, Sensitive, UrlArg
 from agenttool.schema.signature.callables import EMPTY, CallableInfo, FunctionKind
-from agenttool.schema.traverse import DATA_KEYWORDS, members, objects_in, properties_of, rebuild
+from agenttool.schema.traverse import (
+    DATA_KEYWORDS,
+    choices_but_null,
+    definition_at,
+    members,
+    objects_in,
+    properties_of,
+    rebuild,
+)
 
 _FORMATS = {
     "path": PathArg,
@@ -161,7 +169,7 @@ def _nodes_of(value: Json, definitions: JsonObject, seen: set[str]) -> Iterator[
         for keyword, inner in node.items():
             if keyword == "$ref" and isinstance(inner, str) and inner not in seen:
                 seen.add(inner)
-                yield from _nodes_of(definitions.get(inner.removeprefix("#/$defs/")), definitions, seen)
+                yield from _nodes_of(definition_at(inner, definitions), definitions, seen)
             elif keyword != "properties" and keyword not in DATA_KEYWORDS:
                 yield from _nodes_of(inner, definitions, seen)
 
@@ -285,11 +293,8 @@ def _is_structured(schema: JsonObject, definitions: JsonObject) -> bool:
     """Return whether every value except null is an object or an array."""
     reference = schema.get("$ref")
     if isinstance(reference, str):
-        return _is_structured(members(definitions, reference.removeprefix("#/$defs/")), definitions)
-    choices = [*objects_in(schema.get("anyOf")), *objects_in(schema.get("oneOf"))]
-    values = [each for each in choices if each.get("type") != "null"]
-    return (
-        all(_is_structured(each, definitions) for each in values)
-        if values
-        else schema.get("type") in {"object", "array"}
-    )
+        return _is_structured(definition_at(reference, definitions), definitions)
+    values = [*choices_but_null(schema), *choices_but_null(schema, "oneOf")]
+    if values:
+        return all(_is_structured(each, definitions) for each in values)
+    return schema.get("type") in {"object", "array"}
