@@ -32,7 +32,7 @@ from agenttool.adapters.openapi.schemas import (
     pruned,
 )
 from agenttool.adapters.openapi.security import SchemeUse, SecuritySchemes
-from agenttool.adapters.openapi.settings import OpenApiService, ToolFacts
+from agenttool.adapters.openapi.settings import SERVER, SERVER_ADVICE, OpenApiService, ToolFacts
 from agenttool.adapters.openapi.translate import has_pages
 from agenttool.adapters.remote_tool import network_scope, remote_tool
 from agenttool.adapters.source_settings import credentials_in
@@ -179,19 +179,11 @@ def base_url(service: OpenApiService, servers: Sequence[JsonObject], place: str)
     defaults = {name: object_of(each).get("default") for name, each in variables}
     values = {name: "" if each is None else str(each) for name, each in defaults.items()} | service.variables
     url = _VARIABLE.sub(lambda each: values.get(each[1], each[0]), str(server.get("url") or "/"))
-    if "://" not in place and url.startswith("//"):
-        url = f"https:{url}"
-    if "://" not in place and not url.startswith(("http://", "https://")):
-        raise DocumentError(f'its server {url!r} has no host; write server = "https://…" in the settings')
-    found = absolute_url(place, url).rstrip("/")
-    if "@" in urlsplit(found).netloc:
-        raise DocumentError(
-            "its server URL has a user name; write server without it in the settings, and security or headers for it"
-        )
-    if "?" in found or "#" in found:
-        raise DocumentError(f"its server {url!r} has a query or a fragment; write server and query in the settings")
-    if not urlsplit(found).hostname or _VARIABLE.search(urlsplit(found).netloc):
-        raise DocumentError(f"its server {url!r} is not complete; write server or variables in the settings")
+    found = absolute_url(place if "://" in place else "https:", url).rstrip("/")
+    if "@" in urlsplit(found).netloc:  # its text may have a password
+        raise DocumentError(f"its server has a user name, but it {SERVER_ADVICE}")
+    if not SERVER.fullmatch(found):
+        raise DocumentError(f"its server {url!r} {SERVER_ADVICE}")
     return found
 
 

@@ -10,6 +10,7 @@ import yaml
 from agenttool.codec import parse_value
 from agenttool.errors import AgentToolError, RecordError
 from agenttool.records import Json, JsonObject
+from agenttool.schema.traverse import value_at
 
 MAX_NODES = 20_000_000
 """How many values a YAML document may have once its aliases are expanded."""
@@ -225,8 +226,9 @@ class References:
             found = other
         if fragment and not fragment.startswith("/"):
             raise DocumentError(f"the reference {reference!r} is not a JSON pointer; write '#/components/…'")
-        for step in fragment.split("/")[1:]:
-            found = _member(found, unquote(step).replace("~1", "/").replace("~0", "~"), reference)
+        found = value_at(found, unquote(fragment))
+        if found is None:
+            raise DocumentError(f"the reference {reference!r} leads to nothing; correct it")
         return found
 
     def resolve(self, value: Json, pointer: str) -> JsonObject:
@@ -246,14 +248,6 @@ class References:
             except DocumentError as error:
                 raise type(error)(str(error), pointer) from error
         raise DocumentError("its references lead in a circle; correct them", pointer)
-
-
-def _member(value: Json, step: str, reference: str) -> Json:
-    if isinstance(value, dict) and step in value:
-        return value[step]
-    if isinstance(value, list) and step.isdecimal() and int(step) < len(value):
-        return value[int(step)]
-    raise DocumentError(f"the reference {reference!r} leads to nothing; correct it")
 
 
 async def load_external(

@@ -127,8 +127,8 @@ def query_of(parameter: ApiParameter, value: Json) -> list[str]:
         return query_pairs(parameter, value)
     if parameter.content_type == FORM and isinstance(value, dict):
         return [part for name, each in value.items() for part in query_pairs(_form_member(name), each)]
-    text = quote(_content(value, parameter.content_type), safe="")
-    return [text] if parameter.where == "querystring" else [f"{quote(parameter.name, safe='')}={text}"]
+    text = _content(value, parameter.content_type)
+    return [quote(text, safe="") if parameter.where == "querystring" else _pair(parameter.name, text)]
 
 
 def header_text(parameter: ApiParameter, value: Json) -> str:
@@ -141,9 +141,18 @@ def header_text(parameter: ApiParameter, value: Json) -> str:
         text = _content(value, parameter.content_type)
     else:
         text = ",".join(_items(value, parameter, is_quoted=False))
-    if not text.isascii() or not text.isprintable():
+    if not _is_header_text(text):
         raise ArgumentError(f"{parameter.name} must have printable ASCII characters only, got {text!r}; encode it")
     return text
+
+
+def _is_header_text(text: str) -> bool:
+    return text.isascii() and text.isprintable()
+
+
+def _pair(name: str, text: str) -> str:
+    """Return a member of a query or a form."""
+    return f"{quote(name, safe='')}={quote(text, safe='')}"
 
 
 def _content(value: Json, content_type: str) -> str:
@@ -199,7 +208,7 @@ def _form_parts(body: RequestBody, members: JsonObject) -> list[str]:
         encoding = object_of(body.encoding.get(name))
         is_styled = not encoding.keys().isdisjoint(("style", "explode", "allowReserved"))
         if not is_styled and (isinstance(value, dict) or "contentType" in encoding):
-            parts.append(f"{quote(name, safe='')}={quote(text_of(value), safe='')}")
+            parts.append(_pair(name, text_of(value)))
         else:
             parts += query_pairs(_form_member(name, encoding), value)
     return parts
@@ -245,9 +254,8 @@ def _file_of(value: str | JsonObject) -> tuple[bytes, str | None, str | None]:
         data = base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError) as error:
         raise ArgumentError(f"base64 of a file cannot be decoded: {error}; encode it again") from error
-    if not isinstance(content_type, str) or not (content_type.isascii() and content_type.isprintable()):
-        content_type = None
-    return data, name if isinstance(name, str) else None, content_type
+    kind = content_type if isinstance(content_type, str) and _is_header_text(content_type) else None
+    return data, name if isinstance(name, str) else None, kind
 
 
 def _quoted(text: str) -> str:
@@ -288,34 +296,32 @@ def build_request(
             cookies += query_of(parameter, value)
         else:
             query += query_of(parameter, value)
-    fixed_query = [
-        f"{quote(name, safe='')}={quote(fill_credentials(text, values), safe='')}"
-        for name, text in service.query.items()
-    ]
-    _refuse_same_names(query, (*fixed_query, *credentials.query))
+    settings_query = (_pair(name, fill_credentials(text, values)) for name, text in service.query.items())
+    fixed_query = (*settings_query, *credentials.query)
+    _refuse_same_names(query, fixed_query)
     _refuse_same_names(cookies, credentials.cookies)
     fixed = {name: fill_credentials(text, values) for name, text in service.headers.items()} | credentials.headers
-    content_type, body = _body(tool, arguments)
     for name, text in fixed.items():
-        if not text.isascii() or not text.isprintable():
+        if not _is_header_text(text):
             reason = "has characters that a header cannot carry, such as a line break"
             raise DocumentError(f"the value of the header {name} from the settings {reason}; correct its credential")
-    sent = {
+    content_type, body = _body(tool, arguments)
+    own = {
         "Accept": _accepted(operation.responses),
-        **({"Content-Type": content_type} if content_type is not None else {}),
-        **({"Cookie": "; ".join((*cookies, *credentials.cookies))} if cookies or credentials.cookies else {}),
+        "Content-Type": content_type,
+        "Cookie": "; ".join((*cookies, *credentials.cookies)),
     }
+    sent = {name: text for name, text in own.items() if text}
     for each in (headers, fixed):  # later ones replace earlier ones, however their names are written
         lowered = {name.lower() for name in each}
-        sent = {**{name: text for name, text in sent.items() if name.lower() not in lowered}, **each}
-    all_fixed = (*fixed_query, *credentials.query)
+        sent = {name: text for name, text in sent.items() if name.lower() not in lowered} | each
     return HttpRequest(
         method=operation.method,
-        url=_url_below(tool.base_url, path, (*query, *all_fixed)),
+        url=_url_below(tool.base_url, path, (*query, *fixed_query)),
         headers=sent,
         body=body,
         secrets=(*credentials.secrets, *values.values()),
-        fixed_query=all_fixed,
+        fixed_query=fixed_query,
     )
 
 

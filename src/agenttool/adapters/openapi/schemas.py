@@ -17,6 +17,9 @@ from agenttool.adapters.openapi.document import DocumentError, References, Unrea
 from agenttool.adapters.openapi.shapes import LIST, OBJECT, PART_IGNORED, TEXT, TEXTS, Shape, SkippedPart, escape
 from agenttool.codec import list_of, object_of, write_own
 from agenttool.records import Json, JsonObject
+from agenttool.schema.compile import Checker
+from agenttool.schema.drafts import EXCLUSIVE_LIMITS, upgrade_limits
+from agenttool.schema.traverse import DEFINITION
 
 MAX_SCHEMA_BYTES = 12_000
 """How long the input schema of one tool may be, about 3,000 tokens."""
@@ -24,7 +27,6 @@ MAX_SCHEMA_BYTES = 12_000
 MAX_NOTE = 200
 _LONG_ENUM, _MAX_ENUM_BYTES = 100, MAX_SCHEMA_BYTES // 3
 _MAX_DEPTH = 100
-_DEFS = "#/$defs/"
 _NAMED = re.compile(rb'"\$ref":"#/\$defs/([A-Za-z0-9_.-]+)"')
 _TYPES = frozenset({"string", "integer", "number", "boolean", "null", "array", "object"})
 _TYPE = f"one of {', '.join(sorted(_TYPES))}, or a list of them"
@@ -41,7 +43,6 @@ _OBJECT_WORDS = frozenset({"type", "properties", "required", "description"})
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 _MARKUP = re.compile(r"<[^>\n]{1,200}>|\*\*+|__+")
 _PATTERN = "a regular expression that all validators understand"
-_EXCLUSIVE = {"minimum": "exclusiveMinimum", "maximum": "exclusiveMaximum"}
 _NOT_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 warnings.filterwarnings("ignore", category=FutureWarning, module=__name__)  # of patterns whose meaning may change
 FILE_SCHEMA: JsonObject = {
@@ -114,7 +115,7 @@ class SchemaConverter:
         for _ in range(_MAX_DEPTH):
             if "$ref" not in schema:
                 break
-            target = self._definition(str(schema["$ref"]).removeprefix(_DEFS)).schema
+            target = self._definition(str(schema["$ref"]).removeprefix(DEFINITION)).schema
             own: JsonObject = {word: each for word, each in schema.items() if word != "$ref"}
             schema = {**target, **own, **_members_of(target, own)} if own else target
         return schema
@@ -210,7 +211,7 @@ class SchemaConverter:
         except DocumentError as error:
             return self._loosen(pointer, str(error))
         siblings = value if self._has_siblings else {"description": value.get("description")}
-        found: JsonObject = {"$ref": _DEFS + self._name_of(reference), **self._words(siblings, pointer, depth)}
+        found: JsonObject = {"$ref": DEFINITION + self._name_of(reference), **self._words(siblings, pointer, depth)}
         return _nullable(found) if value.get("nullable") is True else found
 
     def _add_nested(self, word: str, value: JsonObject, found: JsonObject, pointer: str, depth: int) -> None:
@@ -276,58 +277,44 @@ def _modern(words: JsonObject) -> JsonObject:
         found["description"] = note
     if "format" in found and found["format"] not in _FORMATS:
         del found["format"]
-    for word, exclusive in _EXCLUSIVE.items():
-        if isinstance(found.get(exclusive), bool):  # OpenAPI 3.0 writes whether the inclusive limit is exclusive
-            is_exclusive = found.pop(exclusive)
-            if is_exclusive and word in found:
-                found[exclusive] = found.pop(word)
+    upgrade_limits(found)  # OpenAPI 3.0 has them as draft 4
     return found
 
 
-def _is_number(value: Json) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _is_regex(pattern: str) -> bool:
+    """Return whether a pattern is written in the syntax that all dialects share."""
+    try:
+        re.compile(pattern)
+    except (re.error, OverflowError, RecursionError):
+        return False
+    return "(?" not in pattern.replace("(?:", "").replace("(?=", "").replace("(?!", "")
 
 
-def _is_count(value: Json) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 and value % 1 == 0
+_Rule = tuple[str, Callable[[Json], bool]]
 
 
-def _is_type(value: Json) -> bool:
-    kinds = [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, str)]
-    is_known = bool(kinds) and _TYPES.issuperset(kinds)
-    return value == "file" or (is_known and (value == kinds[0] or value == [*dict.fromkeys(kinds)]))
+def _rule(expected: str, schema: JsonObject) -> _Rule:
+    return expected, Checker(schema).accepts_parsed
 
 
-def _is_text(value: Json) -> bool:
-    return isinstance(value, str)
-
-
-def _is_flag(value: Json) -> bool:
-    return isinstance(value, bool)
-
-
-def _always(_: Json) -> bool:
-    return True
-
-
-_Rules = dict[str, tuple[str, Callable[[Json], bool]]]
-_RULES_OF_RESPONSES: _Rules = {
-    "type": (_TYPE, _is_type),
-    "enum": ("a list with a value", lambda value: bool(list_of(value))),
-    "const": ("", _always),
+_LISTED_TYPES: JsonObject = {"type": "array", "items": {"enum": [*_TYPES]}, "minItems": 1, "uniqueItems": True}
+_RULES_OF_RESPONSES: dict[str, _Rule] = {
+    "type": _rule(_TYPE, {"anyOf": [{"enum": [*_TYPES, "file"]}, _LISTED_TYPES]}),
+    "enum": _rule("a list with a value", {"type": "array", "minItems": 1}),
+    "const": _rule("a value", {}),
 }
 """Services keep their own limits and formats less strictly than callers must."""
 
-_RULES: _Rules = {
+_RULES: dict[str, _Rule] = {
     **_RULES_OF_RESPONSES,
-    **dict.fromkeys(_EXCLUSIVE, ("a number", _is_number)),
-    **dict.fromkeys(_EXCLUSIVE.values(), ("a number", lambda value: isinstance(value, int | float))),
-    **dict.fromkeys(_COUNTS, ("a whole number from 0 on", _is_count)),
-    **dict.fromkeys(("uniqueItems", *_MARKS), ("true or false", _is_flag)),
-    **dict.fromkeys(("format", "description"), ("a text", _is_text)),
-    "multipleOf": ("a number above 0", lambda value: isinstance(value, int | float) and value > 0),
+    **dict.fromkeys(EXCLUSIVE_LIMITS, _rule("a number", {"type": "number"})),
+    **dict.fromkeys(EXCLUSIVE_LIMITS.values(), _rule("a number", {"type": ["number", "boolean"]})),
+    **dict.fromkeys(_COUNTS, _rule("a whole number from 0 on", {"type": "integer", "minimum": 0})),
+    **dict.fromkeys(("uniqueItems", *_MARKS), _rule("true or false", {"type": "boolean"})),
+    **dict.fromkeys(("format", "description"), _rule("a text", {"type": "string"})),
+    "multipleOf": _rule("a number above 0", {"type": "number", "exclusiveMinimum": 0}),
     "pattern": (_PATTERN, lambda value: isinstance(value, str) and _is_regex(value)),
-    "default": ("a value", _always),
+    "default": _rule("a value", {}),
 }
 """What the value of each word must be that is no schema."""
 
@@ -371,15 +358,6 @@ def pruned(schema: JsonObject, depth: int = 3) -> JsonObject:
         elif word == "required" or (word not in _NESTED_WORDS and not isinstance(value, dict)):
             found[word] = value
     return found
-
-
-def _is_regex(pattern: str) -> bool:
-    """Return whether a pattern is written in the syntax that all dialects share."""
-    try:
-        re.compile(pattern)
-    except (re.error, OverflowError, RecursionError):
-        return False
-    return "(?" not in pattern.replace("(?:", "").replace("(?=", "").replace("(?!", "")
 
 
 def file_members(schema: Json, references: References) -> JsonObject:

@@ -12,6 +12,12 @@ from agenttool.records.record import replace
 
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
+SERVER = re.compile(r"https?://[^/?#@{}]+(/[^?#]*)?")
+SERVER_ADVICE = (
+    "must begin with http:// or https://, and have a host, but no user name, query and fragment; write server so, and"
+    " security, headers or query for what requests need besides"
+)
+
 MIB = 2**20
 DEFAULT_TIMEOUT_S = 60.0
 DEFAULT_MAX_RESPONSE_BYTES = 16 * MIB
@@ -154,17 +160,8 @@ class OpenApiService(_NamedService, frozen=True, kw_only=True):
             ConfigError: says which value is invalid.
         """
         check_settings(self.name, self)
-        server = self.server or "https://"
-        if not server.startswith(("http://", "https://")):
-            raise ConfigError(f"the server of source {self.name!r} must begin with http:// or https://; write it so")
-        if "@" in server.partition("://")[2].partition("/")[0]:
-            raise ConfigError(
-                f"the server of source {self.name!r} must have no user name; write security or headers for it"
-            )
-        if "?" in server or "#" in server:
-            raise ConfigError(
-                f"the server of source {self.name!r} must have no '?' and no '#'; write query for a query"
-            )
+        if self.server is not None and not SERVER.fullmatch(self.server):
+            raise ConfigError(f"the server of source {self.name!r} {SERVER_ADVICE}")
         for pattern, facts in self.tools.items():
             if facts.name is not None and not _TOOL_NAME.fullmatch(facts.name):
                 reason = f"has letters, digits, '_' and '-', got {facts.name!r}; write another"
