@@ -13,16 +13,14 @@ from agenttool.adapters.function_calling.schema_analysis import (
     is_portable_pattern,
     resolve,
     resolve_root,
-    unescape_pointer,
 )
 from agenttool.codec import json_bytes
 from agenttool.records import Json, JsonObject
 from agenttool.schema.drafts import upgrade_schema
-from agenttool.schema.traverse import members, objects_in, rebuild, subschemas
+from agenttool.schema.traverse import DEFINITION, members, objects_in, reachable, rebuild, steps_of, subschemas
 
 _NOT_AT_ROOT = ("anyOf", "oneOf", "allOf", "not", "if", "then", "else", "enum", "const")
 _DEFINITIONS = ("$defs", "definitions")
-_DEFS_PREFIX = "#/$defs/"
 
 _GEMINI_KEYWORDS = frozenset(
     [
@@ -66,13 +64,13 @@ def gemini_schema(schema: JsonObject) -> JsonObject:
     definitions = members(whole, "$defs")
     whole.pop("$defs", None)
     references = {name: _referenced(each) for name, each in definitions.items()}
-    reachable = {name: _reachable(name, references) for name in references}
-    rewritten = rebuild(whole, partial(_limit_reference, dict.fromkeys(references, False)))
+    reached = {name: set(reachable(found, lambda each: references.get(each, ()))) for name, found in references.items()}
+    rewritten = rebuild(whole, partial(_limit_reference, dict.fromkeys(reached, False)))
     if definitions:
         rewritten["$defs"] = {
             within: rebuild(
                 members(definitions, within),
-                partial(_limit_reference, {name: within in found for name, found in reachable.items()}),
+                partial(_limit_reference, {name: within in found for name, found in reached.items()}),
             )
             for within in definitions
         }
@@ -84,7 +82,7 @@ def _limit_reference(is_recursive: Mapping[str, bool], node: JsonObject, *, alon
     target = node.get("$ref")
     if isinstance(target, str):
         name = _definition_name(target)
-        if not target.startswith(_DEFS_PREFIX) or name not in is_recursive:
+        if not target.startswith(DEFINITION) or name not in is_recursive:
             node.clear()
         elif is_recursive[name]:
             node.clear()
@@ -176,7 +174,7 @@ def _keep_gemini_keywords(node: JsonObject) -> None:
         del node[keyword]
     target = node.get("$ref")
     if isinstance(target, str):
-        reference: JsonObject = {"$ref": target.replace("#/definitions/", _DEFS_PREFIX, 1)}
+        reference: JsonObject = {"$ref": target.replace("#/definitions/", DEFINITION, 1)}
         del node["$ref"]
         node |= {"anyOf": [reference]} if node else reference
 
@@ -208,15 +206,4 @@ def _referenced(node: Json) -> frozenset[str]:
 
 
 def _definition_name(target: str) -> str:
-    return unescape_pointer(target.removeprefix(_DEFS_PREFIX))
-
-
-def _reachable(name: str, references: dict[str, frozenset[str]]) -> frozenset[str]:
-    found: set[str] = set()
-    pending = [name]
-    while pending:
-        for each in references.get(pending.pop(), frozenset()):
-            if each not in found:
-                found.add(each)
-                pending.append(each)
-    return frozenset(found)
+    return "/".join(steps_of(f"/{target.removeprefix(DEFINITION)}"))

@@ -1,10 +1,11 @@
 """Analysis of JSON Schemas: where references lead, whether unions overlap, which patterns are portable."""
 
 import re
+from collections.abc import Iterator
 from itertools import combinations, starmap
 
 from agenttool.records import Json, JsonObject
-from agenttool.schema.traverse import members
+from agenttool.schema.traverse import members, objects_in, reachable, value_at
 
 SHAPE_KEYWORDS = frozenset(
     ["type", "properties", "required", "additionalProperties", "items", "enum", "const", "format"]
@@ -70,15 +71,10 @@ def definition(target: str, root: JsonObject) -> Json:
     match target.split("/"):
         case ["#"]:
             return root
-        case ["#", ("$defs" | "definitions") as keyword, name]:
-            return members(root, keyword).get(unescape_pointer(name))
+        case ["#", "$defs" | "definitions", _]:
+            return value_at(root, target)
         case _:
             return None
-
-
-def unescape_pointer(token: str) -> str:
-    """Decode one token of a JSON Pointer."""
-    return token.replace("~1", "/").replace("~0", "~")
 
 
 def resolve(node: Json, root: JsonObject) -> JsonObject:
@@ -121,22 +117,20 @@ def resolve_root(root: JsonObject) -> JsonObject:
 
 def is_infinite_definition(target: str, root: JsonObject) -> bool:
     """Return whether a definition reaches itself by references and combinations alone, so that no value ends it."""
-    seen: set[str] = set()
-    pending: list[Json] = [definition(target, root)]
-    while pending:
-        node = pending.pop()
-        if not isinstance(node, dict):
-            continue
+
+    def following(reference: str) -> Iterator[str]:
+        return _references_in_place(definition(reference, root))
+
+    return target in reachable(following(target), following)
+
+
+def _references_in_place(schema: Json) -> Iterator[str]:
+    """Yield the references of a schema and of the schemas that it combines."""
+    for node in objects_in(schema):
+        if isinstance(reference := node.get("$ref"), str):
+            yield reference
         for keyword in ("anyOf", "oneOf", "allOf"):
-            listed = node.get(keyword)
-            pending += listed if isinstance(listed, list) else []
-        following = node.get("$ref")
-        if following == target:
-            return True
-        if isinstance(following, str) and following not in seen:
-            seen.add(following)
-            pending.append(definition(following, root))
-    return False
+            yield from _references_in_place(node.get(keyword))
 
 
 def required_members(node: JsonObject) -> frozenset[str]:
@@ -192,21 +186,24 @@ def _differ(first: _Marks, second: _Marks) -> bool:
     return any(not first[mark] & second[mark] for mark in first.keys() & second.keys())
 
 
+def listed_values(node: JsonObject) -> list[Json] | None:
+    """Return the only values that a schema allows; None if it lists none."""
+    listed = [node["const"]] if "const" in node else node.get("enum")
+    return listed if isinstance(listed, list) else None
+
+
 def _choices(node: JsonObject) -> frozenset[str] | None:
-    if "const" in node:
-        return frozenset({_canonical(node["const"])})
-    listed = node.get("enum")
-    return frozenset(map(_canonical, listed)) if isinstance(listed, list) else None
+    listed = listed_values(node)
+    return None if listed is None else frozenset(map(_canonical, listed))
 
 
 def _types(node: JsonObject) -> frozenset[str]:
     """Return the JSON types that a schema allows, integers as numbers; all types if it names none."""
-    declared = node.get("type")
-    listed = [node["const"]] if "const" in node else node.get("enum")
+    declared, listed = node.get("type"), listed_values(node)
     if isinstance(declared, str | list):
         names = [declared] if isinstance(declared, str) else declared
     else:
-        names = [json_type_of(each) for each in listed] if isinstance(listed, list) else _JSON_TYPES.values()
+        names = _JSON_TYPES.values() if listed is None else map(json_type_of, listed)
     return frozenset("number" if name == "integer" else str(name) for name in names)
 
 

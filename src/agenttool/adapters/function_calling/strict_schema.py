@@ -17,11 +17,11 @@ from agenttool.adapters.function_calling.schema_analysis import (
     is_infinite_definition,
     is_portable_pattern,
     json_type_of,
+    listed_values,
     matches_branch,
     required_members,
     resolve,
     resolve_root,
-    unescape_pointer,
     union_branches,
 )
 from agenttool.codec import json_bytes
@@ -29,7 +29,7 @@ from agenttool.errors import RecordError
 from agenttool.records import Json, JsonObject
 from agenttool.schema.compile import compile_schema
 from agenttool.schema.drafts import upgrade_schema
-from agenttool.schema.traverse import members, subschemas
+from agenttool.schema.traverse import members, steps_of, subschemas
 
 _FORMATS = frozenset(["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"])
 _ANNOTATIONS = ("title", "description")
@@ -170,11 +170,9 @@ class _StrictRewriter:
         if union_branches(node) or "allOf" in node or "$ref" in node:
             raise NotStrictError("a union or a combination stands at its root")
         strict = self.rewrite({key: value for key, value in node.items() if key not in ("$defs", "definitions")}, "")
-        for keyword in ("$defs", "definitions"):
-            prefix = f"#/{keyword}/"
-            found = {name.removeprefix(prefix): each for name, each in self.used.items() if name.startswith(prefix)}
-            if found:
-                strict[keyword] = {unescape_pointer(name): each for name, each in found.items()}
+        for reference, each in self.used.items():
+            keyword, name = steps_of(reference)
+            strict[keyword] = {**members(strict, keyword), name: each}
         return strict
 
     def rewrite(self, node: Json, at: str) -> JsonObject:
@@ -292,8 +290,8 @@ def _choices(node: JsonObject, at: str) -> list[Json] | None:
     Raises:
         NotStrictError: strict modes do not take such values.
     """
-    choices = [node["const"]] if "const" in node else node.get("enum")
-    if not isinstance(choices, list):
+    choices = listed_values(node)
+    if choices is None:
         return None
     if "const" in node and "enum" in node:
         raise NotStrictError(f"{at or '/'} has both const and enum")
