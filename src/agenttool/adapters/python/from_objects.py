@@ -18,7 +18,6 @@ from agenttool.errors import ConfigError, RecordError
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import Json, JsonObject
 from agenttool.schema.compile import compile_schema, is_plain
-from agenttool.schema.markers import MARKERS, Marker
 from agenttool.schema.signature import Signature, filled_parameters, kind_of, normal_form_of_model
 from agenttool.schema.traverse import members
 
@@ -32,10 +31,6 @@ _COMPOSED = frozenset({"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if"})
 """Keywords that can define fields elsewhere than in `properties`."""
 
 _TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object", "null"})
-_NO_FIELDS: Mapping[Marker, tuple[str, ...]] = dict.fromkeys(MARKERS, ())
-_NO_DEFAULTS: JsonObject = {}
-_NO_NAMES: frozenset[str] = frozenset()
-"""Shared, because a program may declare very many tools."""
 
 
 @runtime_checkable
@@ -83,20 +78,11 @@ def make_tool(
             ) from None
     signature = Signature(
         name=name,
-        title=None,
         description=inspect.getdoc(function) or "",
         model_input_schema=given,
-        runtime_input_schema=None,
-        output_schema=None,
-        output_check=None,
-        defaults=_NO_DEFAULTS,
-        secret_defaults=_NO_DEFAULTS,
-        nested_defaults=None,
-        fields=_NO_FIELDS,
         context_parameter=context_parameter,
         injected=injected,
         arguments=cast("Callable[[JsonObject], dict[str, object]]", clone),
-        integer_fields=_NO_NAMES,
         kind=kind_of(inspect.unwrap(function)),
     )
     return declare_signature(function, signature, options)

@@ -73,64 +73,55 @@ def check_options(options: ToolOptions, function: str) -> None:
         ConfigError: names the option, the invalid value and the remedy.
     """
     for name, value in cast("dict[str, object]", options).items():
-        check = _CHECKS.get(name)
-        if check is None:
-            raise ConfigError(f"a tool has no option {name!r}, got it for {function}(); {suggestion(name, _CHECKS)}")
-        wanted = check(value)
-        if wanted is not None:
+        if name not in _RULES:
+            raise ConfigError(f"a tool has no option {name!r}, got it for {function}(); {suggestion(name, _RULES)}")
+        is_valid, wanted = _RULES[name]
+        if not is_valid(value):
             raise ConfigError(f"{name} of {function}() must be {wanted}, got {value!r}; correct it")
 
 
-_Check = Callable[[object], str | None]
-"""Returns what a value must be; none if it is valid."""
+_Rule = tuple[Callable[[object], bool], str]
+"""Whether a value is valid, and what a value must be."""
 
 
-def _text(value: object) -> str | None:
-    fits = isinstance(value, str) and value.encode(errors="replace").decode() == value
-    return None if fits else "text"
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and value.encode(errors="replace").decode() == value
 
 
-def _seconds(value: object) -> str | None:
-    fits = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and value > 0
-    return None if fits else "a number of seconds above 0"
+def _is_seconds(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and value > 0
 
 
-def _count(value: object) -> str | None:
-    fits = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-    return None if fits else "a whole number, 0 or more"
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _fitting(fits: Callable[[object], bool], what: str) -> _Check:
-    return lambda value: None if fits(value) else what
+def _instance_of(kind: type, wanted: str) -> _Rule:
+    return lambda value: isinstance(value, kind), wanted
 
 
-def _word_of(words: type[ClosedEnum] | type[OpenEnum]) -> _Check:
-    return _fitting(lambda value: value in list(words), f"one of {', '.join(words)}")
+def _word_of(words: type[ClosedEnum] | type[OpenEnum]) -> _Rule:
+    return lambda value: value in list(words), f"one of {', '.join(words)}"
 
 
-def _list_of(check: _Check, what: str) -> _Check:
-    def fits(value: object) -> bool:
-        return isinstance(value, list | tuple) and all(check(item) is None for item in cast("list[object]", value))
-
-    return _fitting(fits, f"a list of {what}")
+def _list_of(is_valid: Callable[[object], bool], wanted: str) -> _Rule:
+    return lambda value: isinstance(value, list | tuple) and all(map(is_valid, cast("list[object]", value))), wanted
 
 
-_flag = _fitting(lambda value: isinstance(value, bool), "true or false")
-
-_CHECK_OF_TYPE: dict[object, _Check] = {
-    str: _text,
-    bool: _flag,
-    int: _count,
-    float: _seconds,
-    RateLimit: _fitting(lambda value: isinstance(value, RateLimit), "a RateLimit"),
-    Sequence[str]: _list_of(_text, "texts"),
-    Sequence[dict[str, object]]: _list_of(_fitting(lambda value: isinstance(value, dict), "an object"), "objects"),
-    **dict.fromkeys((Check, Normalize, Locks), _fitting(callable, "a function")),
+_RULE_OF_TYPE: dict[object, _Rule] = {
+    str: (_is_text, "text"),
+    bool: _instance_of(bool, "true or false"),
+    int: (_is_count, "a whole number, 0 or more"),
+    float: (_is_seconds, "a number of seconds above 0"),
+    RateLimit: _instance_of(RateLimit, "a RateLimit"),
+    Sequence[str]: _list_of(_is_text, "a list of texts"),
+    Sequence[dict[str, object]]: _list_of(lambda value: isinstance(value, dict), "a list of objects"),
+    **dict.fromkeys((Check, Normalize, Locks), (callable, "a function")),
     **{words: _word_of(words) for words in (ToolKind, Lifecycle, InterruptBehavior, RiskLevel)},
-    Sequence[AccessKind]: _list_of(_word_of(AccessKind), f"words out of {', '.join(AccessKind)}"),
-    Sequence[WriteEffect]: _list_of(_word_of(WriteEffect), f"words out of {', '.join(WriteEffect)}"),
+    Sequence[AccessKind]: _list_of(_word_of(AccessKind)[0], f"a list of words out of {', '.join(AccessKind)}"),
+    Sequence[WriteEffect]: _list_of(_word_of(WriteEffect)[0], f"a list of words out of {', '.join(WriteEffect)}"),
 }
-_CHECKS = {name: _CHECK_OF_TYPE[kind] for name, kind in get_type_hints(ToolOptions).items()}
+_RULES = {name: _RULE_OF_TYPE[kind] for name, kind in get_type_hints(ToolOptions).items()}
 
 _WHOLE_INPUT = ("", "$", "*", "/*")
 
