@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from functools import partial
 from typing import Protocol, cast
 
 from agenttool.errors import StoreError
@@ -67,8 +66,7 @@ class Journal:
         self.clock = ForwardClock(clock)
         self._now = self.clock.now_ns
         self._append = log.append
-        self._readers: list[Callable[[], None]] = []
-        self._waiting: list[Callable[[], None]] = []
+        self._listeners: list[Callable[[], None]] = []
         self.is_closed = False
         """Whether no more facts will be appended."""
 
@@ -84,7 +82,7 @@ class Journal:
         call.events += step.events
         if step.last is not None:
             call.status = step.last
-        if self._readers:
+        if self._listeners:
             self._wake()
         return moment
 
@@ -92,35 +90,33 @@ class Journal:
         """Append a fact that belongs to no call, such as a declaration."""
         moment = self._now()
         self._append(Fact(step, moment, 0, None, None, data))
-        if self._readers:
+        if self._listeners:
             self._wake()
         return moment
 
     def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
         """Call `wake` when there are new facts; return the function that stops this."""
-        self._waiting.append(wake)
-        if self.log.durable:
-            # Facts that are not on disk cannot be read, and other processes write facts, too.
-            stop = cast("DurableLog", self.log).listen(wake)
-        else:
-            self._readers.append(wake)
-            stop = partial(self._readers.remove, wake)
+        self._listeners.append(wake)
+        stop = cast("DurableLog", self.log).listen(wake) if self.log.durable else None
 
         def leave() -> None:
-            self._waiting.remove(wake)
-            stop()
+            self._listeners.remove(wake)
+            if stop is not None:
+                stop()
 
         return leave
 
     def close(self) -> None:
         """Wake all listeners for the last time."""
         self.is_closed = True
-        for wake in tuple(self._waiting):
+        for wake in tuple(self._listeners):
             wake()
 
     def _wake(self) -> None:
-        for wake in tuple(self._readers):
-            wake()
+        """Wake the listeners; a durable log does so itself, once facts can be read, also those of other processes."""
+        if not self.log.durable:
+            for wake in tuple(self._listeners):
+                wake()
 
 
 def _after_plan(call: Noted, step: Step) -> Step:
