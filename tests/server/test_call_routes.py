@@ -287,7 +287,7 @@ def stop_process(rt, file):
     """Let a runtime renew nothing any more, and end its lease, as if its process was stopped for long."""
     rt._agent.recovery._task.cancel()
     with closing(sqlite3.connect(file)) as store, store:
-        store.execute("DELETE FROM processes WHERE owner = ?", [rt._core.durability.deferred.owner])
+        store.execute("DELETE FROM processes WHERE owner = ?", [rt._core.durability.checkpoints.owner])
 
 
 async def test_a_batch_whose_call_another_process_ends_is_answered_with_the_result_in_the_journal(

@@ -16,7 +16,7 @@ from weakref import WeakSet
 
 from agenttool.agent.builtin_tools import READ_BACK_ID, read_back_tool
 from agenttool.agent.surfaces import AgentSurfaces, ToolServices
-from agenttool.call.approval import RememberedRules, paused_timeouts
+from agenttool.call.approval import paused_timeouts
 from agenttool.call.call import Call, Core, Nesting
 from agenttool.call.call_state import CallSecrets
 from agenttool.call.checkpoint import Checkpoint, ensure_checkpoint
@@ -43,6 +43,7 @@ from agenttool.durable.background import BackgroundCalls
 from agenttool.durable.deferred_results import DeferredResults, Prompts
 from agenttool.durable.one_process import OneProcess
 from agenttool.durable.recovery import Recovery
+from agenttool.durable.remembered_rules import RememberedRules
 from agenttool.durable.resume import PROCESS_DIED
 from agenttool.errors import ConfigError, RecordError, StoreError
 from agenttool.hooks.definition import Hook
@@ -139,62 +140,6 @@ PARENT_ENDED = Unresolved(
     code="parent_ended",
     message="the tool that makes this call has returned; await nested calls before the tool returns",
 )
-
-
-async def run_nested(parent: Call, name: str, arguments: JsonObject) -> ToolResult:
-    """Run a nested call and return its result, also if it failed.
-
-    If the parent is resumed after a crash, the calls that it made before are not made again: it gets their results.
-    Its tool receives the arguments as they are. The secrets of the parent are removed from everything else: its
-    inputs in records, hooks and approval requests, its progress and its result.
-    """
-    fault: str | None = None
-    try:
-        encoded = json_bytes(arguments)
-    except (RecordError, UnicodeError) as error:
-        encoded, fault = b"null", str(error)
-    nesting = parent.ensure_nesting()
-    unresolved = TOO_DEEP if nesting.depth >= MAX_DEPTH else None
-    parent.flush()  # the journal has the parent's start before any step of this call
-    if parent.phase is Phase.EXECUTE:
-        ensure_checkpoint(parent)
-    else:
-        unresolved = PARENT_ENDED
-    request = CallRequest(
-        str(name).encode(errors="replace").decode(),
-        encoded,
-        parent.request.surface_id,
-        actor_ref=parent.request.actor_ref,
-        actor_roles=parent.request.actor_roles,
-        parent_invocation_id=parent.invocation_id,
-    )
-    if nesting.key is None:
-        unique = parent.core.ids.unique()
-    else:
-        unique, earlier = await _find_earlier(parent, nesting, nesting.key, request)
-        if earlier is not None:
-            return earlier
-    call = Call(
-        parent.core,
-        request,
-        parent.surface if unresolved is None else None,
-        unique,
-        InvocationId("inv_" + unique),
-        fault,
-        secrets=_inherited(parent),
-        nesting=Nesting(parent, nesting.depth + 1),
-        unresolved=unresolved,
-    )
-    if parent.stop.reason is not None:
-        call.stop.reason = parent.stop.reason
-    parent.needs_detailed_end = True
-    nesting.children[call.invocation_id] = call
-    try:
-        result = await run_call(call)
-    finally:
-        nesting.children.pop(call.invocation_id, None)
-    await parent.regain_permits()
-    return result
 
 
 async def _find_earlier(
@@ -311,12 +256,7 @@ class Agent:
                 grace_period=GracePeriod(call_later=loop.call_later, after_stop=1.0, after_caller=10.0),
                 random=world.random,
             ),
-            durability=Durability(
-                checkpoints=cast("RecoverableCalls", world.open_calls) if world.log.durable else None,
-                deferred=world.open_calls,
-                documents=world.documents,
-                lease_s=world.lease_s,
-            ),
+            durability=Durability(checkpoints=world.open_calls, documents=world.documents, lease_s=world.lease_s),
             tools=Tools(hooks, {namespace: TokenBucket(limit) for namespace, limit in rate_limits.items()}),
             host=self,
             policy=policy,
@@ -332,15 +272,14 @@ class Agent:
         self.source_status = sources.status_of
         services = ToolServices(self.catalog, self._index, surface_policy, self.declare)
         self.surfacing = AgentSurfaces(core, services, circumstances)
-        stores = core.durability
-        self.remembered = RememberedRules(core, stores.documents)
-        self.recovery = (
-            OneProcess(core)
-            if stores.checkpoints is None
-            else Recovery(core, stores.checkpoints, self.tool_of, self._surface_of, self._is_reachable, self.remembered)
-        )
-        self.results = DeferredResults(core, stores.deferred, self.tool_of)
-        self.prompts = Prompts(stores.documents, self.results, self.tool_of)
+        self.remembered = RememberedRules(core)
+        if core.durable:
+            calls = cast("RecoverableCalls", world.open_calls)
+            self.recovery = Recovery(core, calls, self._surface_of)
+        else:
+            self.recovery = OneProcess(core)
+        self.results = DeferredResults(core)
+        self.prompts = Prompts(world.documents, self.results)
         self.background = BackgroundCalls(core)
         self.is_closed = False
         """Whether new calls are rejected."""
@@ -502,9 +441,60 @@ class Agent:
         if entry is not None and surface is not None:
             surface.offer(entry)
 
-    def run_nested(self, parent: Call, name: str, arguments: JsonObject) -> Coroutine[object, object, ToolResult]:
-        """Run a call that the tool of another call makes."""
-        return run_nested(parent, name, arguments)
+    async def run_nested(self, parent: Call, name: str, arguments: JsonObject) -> ToolResult:
+        """Run a nested call and return its result, also if it failed.
+
+        If the parent is resumed after a crash, the calls that it made before are not made again: it gets their results.
+        Its tool receives the arguments as they are. The secrets of the parent are removed from everything else: its
+        inputs in records, hooks and approval requests, its progress and its result.
+        """
+        fault: str | None = None
+        try:
+            encoded = json_bytes(arguments)
+        except (RecordError, UnicodeError) as error:
+            encoded, fault = b"null", str(error)
+        nesting = parent.ensure_nesting()
+        unresolved = TOO_DEEP if nesting.depth >= MAX_DEPTH else None
+        parent.flush()  # the journal has the parent's start before any step of this call
+        if parent.phase is Phase.EXECUTE:
+            ensure_checkpoint(parent)
+        else:
+            unresolved = PARENT_ENDED
+        request = CallRequest(
+            str(name).encode(errors="replace").decode(),
+            encoded,
+            parent.request.surface_id,
+            actor_ref=parent.request.actor_ref,
+            actor_roles=parent.request.actor_roles,
+            parent_invocation_id=parent.invocation_id,
+        )
+        if nesting.key is None:
+            unique = parent.core.ids.unique()
+        else:
+            unique, earlier = await _find_earlier(parent, nesting, nesting.key, request)
+            if earlier is not None:
+                return earlier
+        call = Call(
+            parent.core,
+            request,
+            parent.surface if unresolved is None else None,
+            unique,
+            InvocationId("inv_" + unique),
+            fault,
+            secrets=_inherited(parent),
+            nesting=Nesting(parent, nesting.depth + 1),
+            unresolved=unresolved,
+        )
+        if parent.stop.reason is not None:
+            call.stop.reason = parent.stop.reason
+        parent.needs_detailed_end = True
+        nesting.children[call.invocation_id] = call
+        try:
+            result = await run_call(call)
+        finally:
+            nesting.children.pop(call.invocation_id, None)
+        await parent.regain_permits()
+        return result
 
     async def resume_and_wait(self, invocation_id: InvocationId) -> ToolResult:
         """Resume a call of a dead process as soon as that is possible, and wait for its result."""
@@ -551,10 +541,6 @@ class Agent:
         with suppress(StoreError):  # it stays open
             await self.recovery.answer(question.approval_id, ByRules(), by=Approver())
 
-    async def withdraw_prompt(self, invocation_id: InvocationId) -> None:
-        """Delete the open prompt of a call."""
-        await self.prompts.withdraw(invocation_id)
-
     def end_overdue(self, invocation_id: InvocationId) -> None:
         """End a parked call whose deferred result did not arrive in time."""
         self.results.overdue(invocation_id)
@@ -563,12 +549,6 @@ class Agent:
         """Return a tool as it is declared now."""
         entry = self.catalog.find(tool_id)
         return None if entry is None else self.core.tools[entry]
-
-    def _is_reachable(self, tool_id: ToolId) -> bool:
-        """Return whether the server of a tool answers, as far as its source knows."""
-        entry = self.catalog.find(tool_id)
-        status = None if entry is None else self.source_status(entry.tool.declaration.namespace)
-        return status is None or status.is_ready
 
     def _surface_of(self, checkpoint: Checkpoint) -> Surface | None:
         """Return the surface of a recovered call, or one that offers no more than that surface did."""

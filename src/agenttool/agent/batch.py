@@ -8,7 +8,7 @@ from agenttool.call.call import Call
 from agenttool.call.call_state import BatchMembership
 from agenttool.call.checkpoint import CheckpointKind, save_checkpoint, when_durable
 from agenttool.call.completion import release_result
-from agenttool.call.evidence import BatchPlanned
+from agenttool.call.evidence import Complete
 from agenttool.call.failures import can_park, park, request_cancel
 from agenttool.call.run import run_call
 from agenttool.call.running import run_stoppable
@@ -200,7 +200,7 @@ def make_batch(
         call.fault = call.fault or fault
         call.request = replace(call.request, depends_on=needed or None, scheduler_policy_ref=policy.scheduler_policy_id)
     for call in calls[:1]:
-        call.core.journal.note_apart(steps.BATCH_PLANNED, BatchPlanned(complete_policy(policy)))
+        call.core.journal.note_apart(steps.BATCH_PLANNED, Complete(documents=(complete_policy(policy),)))
     return Batch(calls, policy, siblings, on_idle)
 
 

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import cast
 
-from agenttool.call.call import Call, Core
+from agenttool.call.call import Call
 from agenttool.call.completion import read_tool_of
 from agenttool.call.services import PayloadReader
 from agenttool.call.tool import model_schema_of
@@ -17,7 +17,6 @@ from agenttool.catalog.search.index import ToolIndex
 from agenttool.catalog.search.scope import SearchScope, parse_form
 from agenttool.codec import to_json
 from agenttool.errors import ConfigError, StoreError, ToolFailure
-from agenttool.journal import steps
 from agenttool.ports.executor import Executor, Job
 from agenttool.ports.retriever import Retriever
 from agenttool.ports.stores import PayloadStore
@@ -42,7 +41,6 @@ from agenttool.records import (
     Ref,
     RiskLevel,
     SearchMatch,
-    SurfaceId,
     ToolDeclaration,
     ToolError,
     ToolId,
@@ -202,10 +200,8 @@ class ToolSearchExecutor:
             raise ToolFailure(failed) from error
 
 
-async def search_tools(
-    core: Core, index: ToolIndex, scope: SearchScope, query: str, limit: int, surface_id: SurfaceId
-) -> ToolSearchResult:
-    """Search in a scope and record which deferred tools were found. The query is not recorded.
+async def search_scope(index: ToolIndex, scope: SearchScope, query: str, limit: int) -> ToolSearchResult:
+    """Search in a scope; other tasks run meanwhile.
 
     Raises:
         ConfigError: the query is not a string or has an unusable pattern, or the limit is not a positive integer.
@@ -220,14 +216,7 @@ async def search_tools(
         retrieved = await _retrieve(index.retriever, scope, query, limit)
         if retrieved is None and index.semantic_index is not None:
             encoded = await asyncio.to_thread(index.encode_query, query)
-    result = scope.search(index, query, limit, encoded=encoded, retrieved=retrieved)
-    for match in result.matches:
-        if isinstance(match, SearchMatch) and match.tool_id in scope.deferred:
-            core.journal.note_apart(
-                steps.DEFERRED_DISCOVERED,
-                {"tool_id": match.tool_id, "name": match.name, "surface_id": surface_id},
-            )
-    return result
+    return scope.search(index, query, limit, encoded=encoded, retrieved=retrieved)
 
 
 async def _retrieve(retriever: Retriever | None, scope: SearchScope, query: str, limit: int) -> Sequence[str] | None:

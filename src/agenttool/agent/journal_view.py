@@ -66,10 +66,10 @@ async def _refuse_lost(core: Core, invocation_id: InvocationId) -> None:
     Raises:
         LeaseLost: no process can continue it.
     """
-    calls, known = core.durability.checkpoints, invocation_of(core.journal.log.facts_of(invocation_id))
-    if calls is None or known is None or known.status is not InvocationStatus.QUEUED:
+    known = invocation_of(core.journal.log.facts_of(invocation_id))
+    if known is None or known.status is not InvocationStatus.QUEUED:
         return
-    opened = await calls.get(invocation_id)
+    opened = await core.durability.checkpoints.get(invocation_id)
     if opened is not None and opened.kind == NO_CHECKPOINT:
         raise LeaseLost(f"this process lost {invocation_id} with its lease, before the call started")
 

@@ -13,7 +13,7 @@ from agenttool.agent.builtin_tools import (
     TOOL_SEARCH_ID,
     prepare_search,
     search_reply,
-    search_tools,
+    search_scope,
     tool_search_tool,
 )
 from agenttool.agent.surface_options import (
@@ -24,7 +24,7 @@ from agenttool.agent.surface_options import (
     changed_policy,
 )
 from agenttool.call.call import Core
-from agenttool.call.evidence import SurfaceMade
+from agenttool.call.evidence import surface_made
 from agenttool.call.plan import names_in
 from agenttool.call.tool import model_schema_of
 from agenttool.catalog.catalog import Catalog
@@ -43,6 +43,7 @@ from agenttool.journal import steps
 from agenttool.policy.decide import Policy, deny_prefilter
 from agenttool.policy.votes import PermissionMode
 from agenttool.ports.deferred import Thread
+from agenttool.ports.facts import Step
 from agenttool.ports.offer import OfferedTool
 from agenttool.ports.quota import OwnedEntries
 from agenttool.ports.surfacing import Circumstances, ProviderState, SurfacePolicy
@@ -52,6 +53,7 @@ from agenttool.records import (
     Behavior,
     InputContract,
     JsonObject,
+    SearchMatch,
     SurfaceId,
     SurfaceScope,
     ToolId,
@@ -146,7 +148,7 @@ class AgentSurfaces:
     def create(self, request: SurfaceRequest) -> ToolSurface:
         """Create a surface from all tools."""
         built = self._build(request)
-        self.core.journal.note_apart(steps.SURFACE_CREATED, SurfaceMade(_shortened(built.record)))
+        self.core.journal.note_apart(steps.SURFACE_CREATED, surface_made(_shortened(built.record)))
         return self._store(built)
 
     def default(self) -> ToolSurface | None:
@@ -234,9 +236,20 @@ class AgentSurfaces:
         Raises:
             ConfigError: there is no such surface, or the query or the limit is invalid.
         """
-        found = self.surfaces.get(given)
-        surface_id = found.record.surface_id
-        return await search_tools(self.core, self._services.index, self._scope(found), query, limit, surface_id)
+        return (await self._search(self.surfaces.get(given), query, limit))[1]
+
+    async def _search(self, surface: Surface, query: str, limit: int) -> tuple[SearchScope, ToolSearchResult]:
+        """Search what a surface may find, and record which deferred tools were found; the query is not recorded."""
+        scope = SearchScope.of(surface, surface.remaining(self._denied.among))
+        result = await search_scope(self._services.index, scope, query, limit)
+        for match in result.matches:
+            if isinstance(match, SearchMatch) and match.tool_id in scope.deferred:
+                self._note_deferred(steps.DEFERRED_DISCOVERED, surface, scope[match.tool_id])
+        return scope, result
+
+    def _note_deferred(self, step: Step, surface: Surface, entry: Entry) -> None:
+        details: JsonObject = {"tool_id": entry.tool_id, "name": entry.qualified_name}
+        self.core.journal.note_apart(step, {**details, "surface_id": surface.record.surface_id})
 
     async def prepare_search(self, seconds: float) -> bool:
         """Index all tools and wait for the search model; return whether it has encoded all of them."""
@@ -348,14 +361,13 @@ class AgentSurfaces:
 
     def _record_loaded(self, before: Surface, built: Surface, chosen: Iterable[Entry]) -> Surface:
         for entry in chosen:
-            details = {"tool_id": entry.tool_id, "name": entry.qualified_name, "surface_id": built.record.surface_id}
-            self.core.journal.note_apart(steps.DEFERRED_LOADED, {**details})
+            self._note_deferred(steps.DEFERRED_LOADED, built, entry)
         return self._replace(before, built)
 
     def _replace(self, before: Surface, built: Surface) -> Surface:
         built.extra.update(before.extra)
         replaced = before.record.surface_id
-        self.core.journal.note_apart(steps.SURFACE_UPDATED, SurfaceMade(_shortened(built.record), replaced))
+        self.core.journal.note_apart(steps.SURFACE_UPDATED, surface_made(_shortened(built.record), replaced))
         self._store(built)
         return built
 
@@ -425,10 +437,6 @@ class AgentSurfaces:
         self.surfaces.add(built, frozenset(call.request.surface_id for call in calls))
         return built.record
 
-    def _scope(self, surface: Surface) -> SearchScope:
-        """Return what a search on a surface may find, without tools that were removed since."""
-        return SearchScope.of(surface, surface.remaining(self._denied.among))
-
     async def find_for_model(
         self, given: Surface | None, query: str, limit: int, known_as: Mapping[str, str]
     ) -> JsonObject:
@@ -436,8 +444,7 @@ class AgentSurfaces:
         if given is None:
             raise AssertionError("a search tool is called on a surface")
         surface = given.latest()
-        scope, surface_id = self._scope(surface), surface.record.surface_id
-        result = await search_tools(self.core, self._services.index, scope, query, limit, surface_id)
+        scope, result = await self._search(surface, query, limit)
         chosen = scope.found_to_load(result)
         if chosen:
             surface = given.latest()  # another search may have loaded tools meanwhile

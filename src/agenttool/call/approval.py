@@ -1,4 +1,4 @@
-"""Approvals: ask an approver about a call, wait for the answer, record it as a second decision, and remember rules.
+"""Approvals: ask an approver about a call, wait for the answer, and record it as a second decision.
 
 The answer covers only the input that the approver was shown. In memory it is given by `answer`; on a durable store any
 process may give it (`stored_approvals.py`), and recovery delivers it to the process of the call.
@@ -6,7 +6,7 @@ process may give it (`stored_approvals.py`), and recovery delivers it to the pro
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Generator, Sequence
+from collections.abc import Coroutine, Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -14,7 +14,7 @@ from typing import TypeAlias, cast
 
 from agenttool.call.call import Call, Core
 from agenttool.call.checkpoint import CheckpointKind, flush, save_checkpoint
-from agenttool.call.evidence import AnswerGiven, Decided
+from agenttool.call.evidence import Decided, answer_given
 from agenttool.call.judge import (
     Replacement,
     check_replacement,
@@ -29,10 +29,8 @@ from agenttool.call.services import Approve
 from agenttool.call.tool import Tool
 from agenttool.codec import Lazy, json_bytes, parse_object
 from agenttool.codec.moments import later_timestamp, timestamp
-from agenttool.config import Setting
-from agenttool.errors import ConfigError, RecordError, StoreError, ToolFailure
+from agenttool.errors import ConfigError, RecordError, ToolFailure
 from agenttool.journal import steps
-from agenttool.journal.projection import records_of
 from agenttool.policy.approvals import (
     Allow,
     Answer,
@@ -52,13 +50,10 @@ from agenttool.policy.approvals import (
     rejection,
     rules_record,
 )
-from agenttool.policy.rule_settings import read_rule
 from agenttool.policy.rules import Rule
-from agenttool.policy.suggest import ADD_RULE, suggest
+from agenttool.policy.suggest import suggest
 from agenttool.policy.verdict import SuggestedUpdates, Verdict, with_note
 from agenttool.ports.evidence import input_digest
-from agenttool.ports.facts import Fact
-from agenttool.ports.stores import DocumentStore
 from agenttool.records import (
     UNSET,
     ApprovalId,
@@ -67,12 +62,10 @@ from agenttool.records import (
     Digest,
     ErrorClass,
     InputStage,
-    InvocationId,
     JsonObject,
     MutationSource,
     PermissionDecision,
     Phase,
-    RuleSource,
     SuggestedUpdate,
     ToolError,
 )
@@ -81,13 +74,7 @@ from agenttool.results.failure import guided
 from agenttool.results.redaction import reject_moved_markers, restore_redacted
 from agenttool.scheduler.drive import Drive
 
-REMEMBERED_RULE = "remembered_rule"
-"""The kind of the documents; the key is the approval, the body the call."""
-
-MAX_RULES = 10_000
-
 log = logging.getLogger("agenttool.approvals")
-rule_log = logging.getLogger("agenttool.rules")
 
 
 def remember(core: Core, rule: Rule) -> None:
@@ -104,100 +91,6 @@ def forget(core: Core, rule: Rule) -> None:
     """Remove a rule. Sub-agents lose it too: they never get more permissions than their parent."""
     core.policy = core.policy.with_book(core.policy.book.without(rule.ref))
     core.host.policy_changed()
-
-
-class RememberedRules:
-    """The rules that approvers asked to remember, for every process on a store.
-
-    A document names the call of each such answer. The rule itself is read from the journal, which is hash-chained, so a
-    document that a person adds by hand allows nothing. Deleting the document revokes the rule.
-    """
-
-    def __init__(self, core: Core, documents: DocumentStore) -> None:
-        """Take the core that the rules apply to, and the store."""
-        self._core = core
-        self._documents = documents
-        self._known: dict[str, Rule | None] = {}
-        self._syncing = asyncio.Lock()
-
-    async def add(self, question: Question, rule: Rule) -> None:
-        """Store the rule of an answer, whose decision is in the journal; if that fails, only this process has it."""
-        self._known[question.approval_id] = rule
-        try:
-            await self._documents.put(REMEMBERED_RULE, question.approval_id, question.invocation_id.encode())
-        except StoreError as error:
-            rule_log.warning("the rule %r is remembered only until this process ends: %s", rule.ref, error)
-
-    async def sync(self) -> bool:
-        """Apply what other processes remembered or forgot; return whether a rule was added."""
-        if await self._stored_keys() == [*self._known]:
-            return False
-        async with self._syncing:  # otherwise two calls load the same rule, and log twice that it has ended
-            return await self._apply(await self._stored_keys())
-
-    async def _stored_keys(self) -> Sequence[str]:
-        try:
-            return await self._documents.keys(REMEMBERED_RULE, limit=MAX_RULES)
-        except StoreError:
-            return [*self._known]  # a call without its rule is asked about
-
-    async def _apply(self, stored: Sequence[str]) -> bool:
-        for key in self._known.keys() - set(stored):
-            rule = self._known.pop(key)
-            if rule is not None:
-                forget(self._core, rule)
-        added = False
-        for key in stored:
-            if key not in self._known:
-                rule = self._known[key] = await self._load(key)
-                if rule is not None:
-                    remember(self._core, rule)
-                    added = True
-        return added
-
-    async def forget(self, approval_id: str) -> bool:
-        """Revoke a rule for all processes; return whether there was one."""
-        body = await self._documents.get(REMEMBERED_RULE, approval_id)
-        if body is not None:
-            await self._documents.withdraw(REMEMBERED_RULE, approval_id, before=body, after=None)
-            await self.sync()
-        return body is not None
-
-    async def _load(self, approval_id: str) -> Rule | None:
-        """Return the rule of an answer in the journal; none if the journal has no such answer."""
-        body = await self._documents.get(REMEMBERED_RULE, approval_id)
-        facts = () if body is None else self._core.journal.log.facts_of(InvocationId(body.decode(errors="replace")))
-        rule = remembered_rule(facts, approval_id)
-        if rule is not None:
-            return rule
-        if facts:
-            rule_log.warning(
-                "the remembered rule %r is ignored: the journal has no such answer; verify the journal", approval_id
-            )
-        else:
-            rule_log.warning(
-                "the remembered rule %r has ended: retention deleted its call from the journal; let an approver"
-                " remember the next answer, or write the rule to the settings",
-                approval_id,
-            )
-            await self._documents.put(REMEMBERED_RULE, approval_id, None)
-        return None
-
-
-def remembered_rule(facts: Sequence[Fact], approval_id: str) -> Rule | None:
-    """Return the rule that an answer added, from the facts of its call; none if there is no such answer."""
-    for record in records_of(facts):
-        if isinstance(record, PermissionDecision) and _is_answer(record, approval_id):
-            for update in record.suggested_updates or ():
-                if update.type == ADD_RULE and isinstance(update.rule, dict):
-                    return read_rule(Setting(members=update.rule, source=RuleSource.SESSION))
-    return None
-
-
-def _is_answer(decision: PermissionDecision, approval_id: str) -> bool:
-    details = None if decision.reason is None else decision.reason.details
-    is_allowed = decision.behavior is Behavior.ALLOW and decision.answers is not None
-    return is_allowed and (details or {}).get("approval_id") == approval_id
 
 
 def answer(
@@ -306,8 +199,7 @@ async def conclude(
     Raises:
         ToolFailure: approval_rejected, permission_denied (no answer in time), or an edited input is invalid.
     """
-    call.counts.decisions += 1
-    decision_id = DecisionId(f"dec_{call.unique}-{call.counts.decisions}")
+    decision_id = call.next_decision()
     if answered is None:
         now = timestamp(call.core.now_ns())
         return _refused(call, expiry_record(question, decision_id=decision_id, decided_at=now))
@@ -335,7 +227,7 @@ async def _conclude_answer(
         return _refused(call, decision)
     if answered.rule is not None:
         remember(core, answered.rule)
-    call.note(steps.ANSWERED, AnswerGiven(decision))
+    call.note(steps.ANSWERED, answer_given(decision))
     save_checkpoint(call, CheckpointKind.APPROVED, proposed, question)
     given = answered.answer
     is_for_store = isinstance(given, Remember) and given.scope is RememberScope.STORE
@@ -357,9 +249,9 @@ async def _decide_by_rules(
     verdict = judge(call, tool, proposed)
     decision = rules_record(question, verdict, decision_id, timestamp(call.core.now_ns()))
     if verdict.behavior is Behavior.DENY:
-        call.note(steps.ANSWERED_NO, AnswerGiven(decision))
+        call.note(steps.ANSWERED_NO, answer_given(decision))
         raise ToolFailure(denial(call, tool, verdict))
-    call.note(steps.ANSWERED, AnswerGiven(decision))
+    call.note(steps.ANSWERED, answer_given(decision))
     if verdict.behavior is Behavior.ASK:
         return await ask(call, tool, proposed, verdict)
     call.votes = replace_record(call.votes, allowed_until=verdict.expires_at)
@@ -386,20 +278,19 @@ async def _ask_again(
 ) -> JsonObject:
     """Ask again after an edit that cannot run; the process that accepted it did not have the tool."""
     log.warning("the edited input of %s of %r is refused: %s", question.approval_id, question.tool_name, fault)
-    call.note(steps.ANSWERED, AnswerGiven(replace_record(_without_secrets(call, decision), input_digest=None)))
+    call.note(steps.ANSWERED, answer_given(replace_record(_without_secrets(call, decision), input_digest=None)))
     return await ask(call, tool, proposed, question.verdict)
 
 
 def _open(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -> Question:
-    core, now = call.core, call.core.now_ns()
-    call.counts.decisions += 1
+    core, now, decision_id = call.core, call.core.now_ns(), call.next_decision()
     judged = json_bytes(proposed)
     shown = parse_object(judged)
     shown = shown if call.mask is None else call.mask.redact(shown)
     question = Question(
-        approval_id=ApprovalId(f"apr_{call.unique}-{call.counts.decisions}"),
+        approval_id=ApprovalId(f"apr_{decision_id.removeprefix('dec_')}"),
         invocation_id=call.invocation_id,
-        decision_id=DecisionId(f"dec_{call.unique}-{call.counts.decisions}"),
+        decision_id=decision_id,
         tool_id=tool.tool_id,
         tool_name=tool.name,
         shown=shown,
@@ -568,17 +459,16 @@ def _without_secrets(call: Call, decision: PermissionDecision) -> PermissionDeci
 
 def record_unused_answer(call: Call, answered: Answered) -> None:
     """Record an answer to a canceled call; without its tool, omit an edited input, which may be sensitive."""
-    call.counts.decisions += 1
-    decision = answer_record(answered, decision_id=DecisionId(f"dec_{call.unique}-{call.counts.decisions}"))
+    decision = answer_record(answered, decision_id=call.next_decision())
     if isinstance(answered.answer, Edit):
         updated = UNSET if call.tool is None else decision.updated_input
         decision = replace_record(decision, updated_input=updated, input_digest=None)
     step = steps.ANSWERED_NO if decision.behavior is Behavior.DENY else steps.ANSWERED
-    call.note(step, AnswerGiven(_without_secrets(call, decision)))
+    call.note(step, answer_given(_without_secrets(call, decision)))
 
 
 def _refused(call: Call, decision: PermissionDecision) -> JsonObject:
-    call.note(steps.ANSWERED_NO, AnswerGiven(decision))
+    call.note(steps.ANSWERED_NO, answer_given(decision))
     raise ToolFailure(rejection(decision))
 
 
@@ -604,12 +494,12 @@ async def _edited(
         edited = replace_input(call, tool, proposed, updated, by)
     except ToolFailure:
         call.note(
-            steps.ANSWERED, AnswerGiven(replace_record(recordable, input_digest=None))
+            steps.ANSWERED, answer_given(replace_record(recordable, input_digest=None))
         )  # the approval covers no input
         raise
     call.note(
         steps.ANSWERED,
-        AnswerGiven(replace_record(recordable, input_digest=input_digest(edited, call.mask, call.digest_key))),
+        answer_given(replace_record(recordable, input_digest=input_digest(edited, call.mask, call.digest_key))),
     )
     save_checkpoint(call, CheckpointKind.APPROVED, edited, answered.question)
     if call.core.advisers:

@@ -256,25 +256,24 @@ class Call:
         if last is None:
             return
         verdict, self.verdict = self.verdict, None
-        self.counts.decisions += verdict is not None
+        change, self.change = self.change, None
         if last is steps.LAUNCHED and verdict is not None and self.facts is not None:
+            self.counts.decisions += 1
             shared = shared_decision(verdict, self.facts)
-            change, self.change = self.change, None
             launched = CallLaunched(self.request, shared, self.invocation_id, change, self.salt)
-            self.write(steps.LAUNCHED, launched, self.started_ns)
+            self.note(steps.LAUNCHED, launched, self.started_ns)
             return
-        self.write(steps.ADMITTED, self.request)
-        judged = self.request.model_input
-        if self.change is not None:
-            judged = self.change.value
-            self.write(steps.INPUT_CHANGED, self.change)
-            self.change = None
+        self.note(steps.ADMITTED, self.request)
+        if change is not None:
+            self.note(steps.INPUT_CHANGED, change)
         if verdict is not None:
-            self.write(steps.JUDGED, self._decision(verdict, judged))
+            judged = self.request.model_input if change is None else change.value
+            self.note(steps.JUDGED, self.decided(verdict, judged))
 
-    def write(self, step: Step, data: FactData, moment: int = 0) -> int:
-        """Write a step to the journal, now or at a time that has just passed; return its time."""
-        return self.core.journal.note(self, step, data, moment)
+    def next_decision(self) -> DecisionId:
+        """Return the id of the next decision about this call."""
+        self.counts.decisions += 1
+        return DecisionId(f"dec_{self.unique}-{self.counts.decisions}")
 
     def next_mutation(self) -> MutationId:
         """Return the id of the next change of the input."""
@@ -344,12 +343,7 @@ class Call:
 
     def decided(self, verdict: Verdict, judged: bytes) -> Decided:
         """Return the evidence of the next decision about this call."""
-        self.counts.decisions += 1
-        return self._decision(verdict, judged)
-
-    def _decision(self, verdict: Verdict, judged: bytes) -> Decided:
-        decision_id = DecisionId(f"dec_{self.unique}-{self.counts.decisions}")
-        return Decided(verdict, judged, decision_id, self.request.redactor, digest_key=self.digest_key)
+        return Decided(verdict, judged, self.next_decision(), self.request.redactor, digest_key=self.digest_key)
 
     @property
     def salt(self) -> bytes:

@@ -15,7 +15,7 @@ from typing import cast
 
 from agenttool.call.call import Call, Core
 from agenttool.call.tool import Tool
-from agenttool.codec import json_bytes, parse_object, write_own
+from agenttool.codec import json_bytes, parse_object, read_stored, write_own
 from agenttool.errors import RecordError, StoreError, ToolFailure
 from agenttool.journal import steps
 from agenttool.journal.projection import invocation_of, records_of, result_in
@@ -60,6 +60,11 @@ class CheckpointKind(ClosedEnum):
     RUNNING = "running"
     SENDING = "sending"
     REMOTE = "remote"
+
+
+_KINDS = frozenset(CheckpointKind)
+DEFERRED_KINDS = (CheckpointKind.SENDING, CheckpointKind.REMOTE)
+"""The kinds of calls that wait for a deferred result."""
 
 
 class Checkpoint(Part, frozen=True, kw_only=True, forbid_unknown_fields=False):
@@ -124,27 +129,66 @@ class Checkpoint(Part, frozen=True, kw_only=True, forbid_unknown_fields=False):
         )
 
 
+def checkpoint_in(opened: OpenCall | None) -> Checkpoint | None:
+    """Return the checkpoint of an open call; none if it has none, or if another version wrote it."""
+    return read_stored(opened.body, Checkpoint) if opened is not None and opened.kind in _KINDS else None
+
+
 def save_checkpoint(
     call: Call,
     kind: CheckpointKind,
     call_input: JsonObject,
     question: Question | None = None,
     *,
+    expires_at_ns: int | None = None,
     is_unowned: bool = False,
 ) -> None:
     """Save a checkpoint in place of the earlier one; it is on disk after the next flush.
 
-    An unowned call belongs to no process, so that each one may claim it.
+    A store in memory has only those of calls that wait for a deferred result, which expires at `expires_at_ns`. An
+    unowned call belongs to no process, so that each one may claim it.
     """
-    calls = call.core.durability.checkpoints
-    checkpoint = None if calls is None else _checkpoint_of(call, call_input, question)
-    if calls is not None and checkpoint is not None:
-        call.ensure_recovery().is_planned = kind is CheckpointKind.PLANNED
-        awaited = awaited_answer(kind, question)
-        # Without its parent the answer has no use: recovery decides as soon as the process is dead.
-        due_at_ns = None if call.request.parent_invocation_id is None else 0
-        body = write_own(checkpoint)
-        calls.save(SavedCheckpoint(call.invocation_id, kind.value, body, *awaited, due_at_ns, is_unowned))
+    is_deferred = kind in DEFERRED_KINDS
+    tool, request = call.tool, call.request
+    if not (call.core.durable or is_deferred) or tool is None or call.status is None:
+        return
+    recovery = call.ensure_recovery()
+    recovery.has_checkpoint = call.needs_detailed_end = True
+    recovery.is_planned = kind is CheckpointKind.PLANNED
+    reach = None if call.surface is None else call.surface.reach
+    checkpoint = Checkpoint(
+        name=request.name,
+        model_input=request.model_input,
+        call_input=json_bytes(call_input),
+        tool_id=tool.tool_id,
+        declaration_digest=tool.subject.declaration_digest,
+        status=call.status,
+        surface_id=request.surface_id,
+        only=None if reach is None else tuple(sorted(reach)),
+        native_call_id=request.native_call_id,
+        actor_ref=request.actor_ref,
+        actor_roles=request.actor_roles,
+        parent_invocation_id=request.parent_invocation_id,
+        started_ns=call.started_ns,
+        attempts=recovery.attempts,
+        thread=call.core.thread if tool.later is not None or _is_in_other_thread(call.core) else None,
+        salt=call.salt or None,
+        secrets=_stored_secrets(call),
+        nested_key=None if call.nesting is None else call.nesting.key,
+        parent_resumes=call.parent is not None and call.parent.ensure_nesting().key is not None,
+        ends_with_process=call.background is not None and call.background.ends_with_process,
+        depends_on=request.depends_on,
+        ignores_failures=call.batch is not None and call.batch.ignores_failures,
+        question=question,
+    )
+    awaited = (result_key(call.invocation_id), expires_at_ns) if is_deferred else awaited_answer(kind, question)
+    # Without its parent, an answer has no use. A request that may not have arrived is sent again. So recovery looks at
+    # such a call as soon as the process is dead.
+    is_due = kind is CheckpointKind.SENDING or (not is_deferred and request.parent_invocation_id is not None)
+    saved = SavedCheckpoint(
+        call.invocation_id, kind.value, write_own(checkpoint), *awaited, 0 if is_due else None, is_unowned
+    )
+    call.core.durability.checkpoints.save(saved)
 
 
 def save_running_checkpoint(call: Call, tool: Tool, call_input: JsonObject) -> None:
@@ -173,56 +217,6 @@ def awaited_answer(kind: str, question: Question | None) -> tuple[ApprovalId | N
     return question.approval_id, round(parse_timestamp(question.expires_at).timestamp() * 1e9)
 
 
-def save_deferred_checkpoint(
-    call: Call, kind: CheckpointKind, expires_at_ns: int | None, *, is_unowned: bool = False
-) -> None:
-    """Save the checkpoint of a call that waits for a deferred result.
-
-    Before the request is surely sent, the call is due as soon as its process is dead. An unowned call belongs to no
-    process; the one that receives its result claims it.
-    """
-    calls, checkpoint = call.core.durability.deferred, _checkpoint_of(call, call.final_input, None)
-    if checkpoint is None:
-        raise AssertionError("a deferred call has a tool and a status")
-    due_at_ns = 0 if kind is CheckpointKind.SENDING else None
-    key, body = result_key(call.invocation_id), write_own(checkpoint)
-    calls.save(SavedCheckpoint(call.invocation_id, kind.value, body, key, expires_at_ns, due_at_ns, is_unowned))
-
-
-def _checkpoint_of(call: Call, call_input: JsonObject, question: Question | None) -> Checkpoint | None:
-    tool, request = call.tool, call.request
-    if tool is None or call.status is None:
-        return None
-    recovery = call.ensure_recovery()
-    recovery.has_checkpoint = call.needs_detailed_end = True
-    reach = None if call.surface is None else call.surface.reach
-    return Checkpoint(
-        name=request.name,
-        model_input=request.model_input,
-        call_input=json_bytes(call_input),
-        tool_id=tool.tool_id,
-        declaration_digest=tool.subject.declaration_digest,
-        status=call.status,
-        surface_id=request.surface_id,
-        only=None if reach is None else tuple(sorted(reach)),
-        native_call_id=request.native_call_id,
-        actor_ref=request.actor_ref,
-        actor_roles=request.actor_roles,
-        parent_invocation_id=request.parent_invocation_id,
-        started_ns=call.started_ns,
-        attempts=recovery.attempts,
-        thread=call.core.thread if tool.later is not None or _is_in_other_thread(call.core) else None,
-        salt=call.salt or None,
-        secrets=_stored_secrets(call),
-        nested_key=None if call.nesting is None else call.nesting.key,
-        parent_resumes=call.parent is not None and call.parent.ensure_nesting().key is not None,
-        ends_with_process=call.background is not None and call.background.ends_with_process,
-        depends_on=request.depends_on,
-        ignores_failures=call.batch is not None and call.batch.ignores_failures,
-        question=question,
-    )
-
-
 def _is_in_other_thread(core: Core) -> bool:
     """Return whether a core is not in the conversation of its runtime, which is another one in the next process."""
     return core.parent is not None and core.parent.thread != core.thread
@@ -245,10 +239,10 @@ async def ensure_lease(call: Call) -> None:
         ToolFailure: dependency_unavailable; nothing has run.
     """
     calls = call.core.durability.checkpoints
-    owner = None if calls is None else calls.owner
+    owner = calls.owner
     try:
         await call.core.host.ensure_lease()
-        if calls is not None and calls.owner != owner:
+        if calls.owner != owner:
             raise LeaseLost(
                 f"this process lost its lease, and {call.invocation_id} with it; look in the log for its end"
             )
@@ -369,7 +363,7 @@ def index_mismatch(opened: OpenCall, checkpoint: Checkpoint, facts: Sequence[Fac
     awaits_approval = recorded is not None and recorded.status is InvocationStatus.AWAITING_APPROVAL
     if opened.kind == CheckpointKind.APPROVED and awaits_approval:
         return "answer"
-    if opened.kind in (CheckpointKind.SENDING, CheckpointKind.REMOTE):
+    if opened.kind in DEFERRED_KINDS:
         return None if opened.approval_id == result_key(opened.invocation_id) else "approval_id"
     approval_id, expires_at_ns = awaited_answer(opened.kind, checkpoint.question)
     if opened.approval_id != approval_id:
@@ -384,23 +378,7 @@ def _compared(
     yield "tool", checkpoint.tool_id == recorded.tool_id
     yield "start", kind in _BEFORE_START or recorded.started_at is not None
     request = checkpoint.request
-    yield (
-        "caller",
-        (
-            request.surface_id,
-            request.actor_ref,
-            request.actor_roles,
-            request.parent_invocation_id,
-            request.native_call_id,
-        )
-        == (
-            recorded.surface_id,
-            recorded.actor_ref,
-            recorded.actor_roles,
-            recorded.parent_invocation_id,
-            recorded.native_call_id,
-        ),
-    )
+    yield "caller", all(getattr(request, name) == getattr(recorded, name) for name in _CALLER)
     yield "model_input", _agrees(recorded.model_input, checkpoint.model_input)
     if kind == CheckpointKind.PLANNED:
         yield "dependencies", checkpoint.depends_on == recorded.depends_on
@@ -412,6 +390,7 @@ def _compared(
     yield "question", _question_agrees(checkpoint, recorded, facts)
 
 
+_CALLER = ("surface_id", "actor_ref", "actor_roles", "parent_invocation_id", "native_call_id")
 _BEFORE_START = (CheckpointKind.PLANNED, CheckpointKind.ASKED, CheckpointKind.APPROVED)
 
 

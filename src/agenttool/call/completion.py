@@ -9,7 +9,7 @@ from typing import TypeVar, final
 
 from agenttool.call.call import Call
 from agenttool.call.checkpoint import persistence_failure, when_durable
-from agenttool.call.evidence import OutputReplaced, Stored, shared_decision
+from agenttool.call.evidence import OutputReplaced, shared_decision, stored
 from agenttool.call.failures import (
     error_of_interruption,
     failed_result,
@@ -140,10 +140,10 @@ async def persist_result(call: Call, mapped: Mapped) -> ToolResult:
     call.phase = _PERSIST_RESULT
     now = timestamp(call.core.now_ns())
     draft = await _store_all(call, mapped, plan)
-    stored = await _store(call, plan.payload) if plan.payload is not None else None
-    result, decision = apply_plan(plan, draft, stored, decision_id=PERSISTENCE.compose(call.unique), created_at=now)
+    ref = await _store(call, plan.payload) if plan.payload is not None else None
+    result, decision = apply_plan(plan, draft, ref, decision_id=PERSISTENCE.compose(call.unique), created_at=now)
     redacted = plan.strategy is PersistenceStrategy.REDACT
-    call.note(steps.REDACTED if redacted else steps.PERSISTED, Stored(decision))
+    call.note(steps.REDACTED if redacted else steps.PERSISTED, stored(decision))
     return result
 
 
@@ -252,7 +252,7 @@ def emit_terminal(call: Call, mapped: Mapped, result: ToolResult) -> ToolResult:
             whole = CallCompleted(
                 call.request, shared, call.invocation_id, call.change, salt, result, call.started_ns, is_plain
             )
-            call.write(_COMPLETED, whole, call.mapped_ns)
+            call.note(_COMPLETED, whole, call.mapped_ns)
         else:
             call.result = result
             call.note(_SUCCEEDED, CallEnded(result, None, is_plain))
@@ -316,7 +316,7 @@ def _delete_checkpoint(call: Call) -> None:
     """Delete the checkpoint of a call that has a result."""
     if call.has_checkpoint:
         is_sensitive = call.secrets is not None or call.tool is None
-        call.core.durability.deferred.remove(call.invocation_id, is_sensitive=is_sensitive)
+        call.core.durability.checkpoints.remove(call.invocation_id, is_sensitive=is_sensitive)
 
 
 def settle_changes(call: Call, result: ToolResult) -> JsonObject:

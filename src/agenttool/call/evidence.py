@@ -29,7 +29,6 @@ from agenttool.records import (
     ProgressStatus,
     Record,
     ResultPersistence,
-    SchedulerPolicy,
     SchedulingFacts,
     Timestamp,
     ToolHook,
@@ -57,24 +56,33 @@ def shared_decision(verdict: Verdict, facts: SchedulingFacts) -> SharedDecision:
     return known[2]
 
 
-class SurfaceMade(Evidence, frozen=True):
-    """The surface of one context; its record is read from here once the runtime has dropped it."""
+_NOTHING: JsonObject = {}
 
-    surface: ToolSurface
-    replaces: str | None = None
+
+class Complete(Evidence, frozen=True):
+    """Evidence that is complete when it is noted: the data of its events, the fields of the call, and the records."""
+
+    data: JsonObject = _NOTHING
+    fields: Mapping[str, object] = _NOTHING
+    documents: tuple[Record, ...] = ()
 
     def members(self, event: EventType) -> JsonObject:
-        """Return its id, the surface that it replaces, and the reason."""
-        members: JsonObject = {"surface_id": self.surface.surface_id}
-        if self.replaces is not None:
-            members["replaces"] = self.replaces
-        if self.surface.surface_reason is not None:
-            members["reason"] = self.surface.surface_reason
-        return members
+        """Return the data."""
+        return self.data
+
+    def contributes(self) -> Mapping[str, object]:
+        """Return the fields."""
+        return self.fields
 
     def records(self, fact: Fact) -> tuple[Record, ...]:
-        """Return the surface."""
-        return (self.surface,)
+        """Return the records."""
+        return self.documents
+
+
+def surface_made(surface: ToolSurface, replaces: str | None = None) -> Complete:
+    """Return the evidence of a surface; its record is read from there once the runtime has dropped it."""
+    data: JsonObject = {"surface_id": surface.surface_id, "replaces": replaces, "reason": surface.surface_reason}
+    return Complete({name: value for name, value in data.items() if value is not None}, documents=(surface,))
 
 
 class Decided(Evidence, frozen=True):
@@ -120,26 +128,17 @@ class Decided(Evidence, frozen=True):
         )
 
 
-class AnswerGiven(Evidence, frozen=True):
-    """The answer to an approval request, or its expiry."""
-
-    decision: PermissionDecision
-
-    def members(self, event: EventType) -> JsonObject:
-        """Return the decision and the approver."""
-        members: JsonObject = {"decision_id": self.decision.decision_id, "behavior": self.decision.behavior.value}
-        reason = self.decision.reason
-        approver = None if reason is None else (reason.details or {}).get("approver")
-        members["decided_by"] = self.decision.decided_by
-        return members if approver is None else {**members, "approver": approver}
-
-    def contributes(self) -> Mapping[str, object]:
-        """Return the ref of the decision."""
-        return {"permission_decision_refs": (self.decision.decision_id,)}
-
-    def records(self, fact: Fact) -> tuple[Record, ...]:
-        """Return the decision."""
-        return (self.decision,)
+def answer_given(decision: PermissionDecision) -> Complete:
+    """Return the evidence of the answer to an approval request, or of its expiry: the decision and the approver."""
+    decision_id, reason = decision.decision_id, decision.reason
+    approver = None if reason is None else (reason.details or {}).get("approver")
+    data: JsonObject = {
+        "decision_id": decision_id,
+        "behavior": decision.behavior.value,
+        "decided_by": decision.decided_by,
+        **({} if approver is None else {"approver": approver}),
+    }
+    return Complete(data, {"permission_decision_refs": (decision_id,)}, (decision,))
 
 
 class HookRan(Evidence, frozen=True):
@@ -185,24 +184,9 @@ class HookRan(Evidence, frozen=True):
         )
 
 
-class BatchPlanned(Evidence, frozen=True):
-    """The scheduler policy of a batch; the fact belongs to no single call."""
-
-    policy: SchedulerPolicy
-
-    def records(self, fact: Fact) -> tuple[Record, ...]:
-        """Return the policy."""
-        return (self.policy,)
-
-
-class Scheduled(Evidence, frozen=True):
-    """The seven scheduling facts of a call (AT-SCHED-07)."""
-
-    facts: SchedulingFacts
-
-    def contributes(self) -> Mapping[str, object]:
-        """Return the facts; the state in the queue follows from the status of the call."""
-        return {"scheduler": self.facts}
+def scheduled(facts: SchedulingFacts | None) -> Complete | None:
+    """Return the evidence of the scheduling facts of a call (AT-SCHED-07); its state follows from its status."""
+    return None if facts is None else Complete(fields={"scheduler": facts})
 
 
 class Progressed(Evidence, frozen=True):
@@ -269,52 +253,35 @@ def counters(facts: Mapping[str, int | str], scrubber: Scrubber | None) -> JsonO
     return found
 
 
-class NativeIds(Evidence, frozen=True):
-    """The ids of this run in the native system (G-64)."""
-
-    mapping: ExternalMapping
-
-    def contributes(self) -> Mapping[str, object]:
-        """Return them as a mapping of the call."""
-        return {"external_mappings": (self.mapping,)}
-
-
-def native_ids(source: str, ids: JsonObject, scrubber: Scrubber | None) -> NativeIds:
-    """Return the ids that an adapter reports, without the call's secrets.
+def native_ids(source: str, ids: JsonObject, scrubber: Scrubber | None) -> Complete:
+    """Return the ids of this run in the native system (G-64), as an adapter reports them, without the call's secrets.
 
     The tool has run by then and must not fail because of its ids: ids that do not fit their source become text.
     """
+    mapping: ExternalMapping
     try:
         own: Json = {**ids, "source": source}
         if scrubber is not None:
             own = scrubber.value(parse_object(sorted_json(own)))
         call = read(sorted_json({**_ENVELOPE, "external_mappings": [own]}), ToolInvocation)
+        (mapping,) = call.external_mappings or (NativeMapping(),)
     except (RecordError, TypeError, ValueError):
         text = str(ids).encode(errors="replace").decode()
-        return NativeIds(NativeMapping(native_id=text if scrubber is None else scrubber.text(text)))
-    return NativeIds((call.external_mappings or (NativeMapping(),))[0])
+        mapping = NativeMapping(native_id=text if scrubber is None else scrubber.text(text))
+    return Complete(fields={"external_mappings": (mapping,)})
 
 
 _ENVELOPE: JsonObject = {"invocation_id": "", "tool_id": "", "status": "running", "created_at": ""}
 """The required members of an invocation, so that its mappings can be decoded."""
 
 
-class CancelState(Evidence, frozen=True):
-    """The current state of a cancellation."""
-
-    cancellation: Cancellation
-
-    def members(self, event: EventType) -> JsonObject:
-        """Return the reason, why it failed, and the person in the event of the request."""
-        known = {"abort_reason": self.cancellation.abort_reason, "message": self.cancellation.message}
-        found: JsonObject = {name: str(value) for name, value in known.items() if value is not None}
-        if event is EventType.CANCEL_REQUESTED and self.cancellation.requested_by is not None:
-            found["requested_by"] = self.cancellation.requested_by
-        return found
-
-    def contributes(self) -> Mapping[str, object]:
-        """Return the cancellation."""
-        return {"cancellation": self.cancellation}
+def cancel_state(cancellation: Cancellation, *, is_request: bool = False) -> Complete:
+    """Return the current state of a cancellation: the reason, why it failed, and the person if it is the request."""
+    known = {"abort_reason": cancellation.abort_reason, "message": cancellation.message}
+    data: JsonObject = {name: str(value) for name, value in known.items() if value is not None}
+    if is_request and cancellation.requested_by is not None:
+        data["requested_by"] = cancellation.requested_by
+    return Complete(data, {"cancellation": cancellation})
 
 
 class OutputReplaced(Evidence, frozen=True):
@@ -338,20 +305,11 @@ class OutputReplaced(Evidence, frozen=True):
         )
 
 
-class Stored(Evidence, frozen=True):
-    """Where the bytes of the result were stored."""
-
-    decision: ResultPersistence
-
-    def members(self, event: EventType) -> JsonObject:
-        """Return the decision and the result that it concerns."""
-        decision = self.decision
-        return {
-            "decision_id": decision.decision_id,
-            "result_id": decision.result_id,
-            "strategy": decision.strategy.value,
-        }
-
-    def records(self, fact: Fact) -> tuple[Record, ...]:
-        """Return the decision."""
-        return (self.decision,)
+def stored(decision: ResultPersistence) -> Complete:
+    """Return the evidence of where the bytes of a result were stored."""
+    data: JsonObject = {
+        "decision_id": decision.decision_id,
+        "result_id": decision.result_id,
+        "strategy": decision.strategy.value,
+    }
+    return Complete(data, documents=(decision,))

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from agenttool.call.call import Call, Core
 from agenttool.call.call_state import MAX_ATTEMPTS
-from agenttool.call.evidence import CancelState
+from agenttool.call.evidence import cancel_state
 from agenttool.codec import read, write
 from agenttool.codec.moments import timestamp
 from agenttool.errors import RecordError, StoreError, ToolFailure, words_of
@@ -77,16 +77,16 @@ def record_cancellation(call: Call) -> None:
     if requested is not None and not call.stop.is_recorded:
         call.stop.is_recorded = True
         with suppress(StoreError):  # the call's result reports that the journal failed
-            call.note(steps.CANCEL_REQUESTED, CancelState(requested))
+            call.note(steps.CANCEL_REQUESTED, cancel_state(requested, is_request=True))
             if requested.message is not None:
-                call.note(steps.CANCEL_FAILED, CancelState(requested))
+                call.note(steps.CANCEL_FAILED, cancel_state(requested))
 
 
 def acknowledge(call: Call) -> None:
     """Record that the tool acknowledged the cancellation: it ended when it was interrupted."""
     if call.stop.cancellation is not None:
         call.stop.cancellation = replace(call.stop.cancellation, cancel_acknowledged=timestamp(call.core.now_ns()))
-        call.note(steps.CANCEL_ACKNOWLEDGED, CancelState(call.stop.cancellation))
+        call.note(steps.CANCEL_ACKNOWLEDGED, cancel_state(call.stop.cancellation))
 
 
 def settle_cancellation(call: Call, *, canceled: bool) -> None:
@@ -97,7 +97,7 @@ def settle_cancellation(call: Call, *, canceled: bool) -> None:
         outcome = CancellationOutcome.CANCELED if canceled else CancellationOutcome.CANCEL_FAILED
         settled = replace(requested, outcome=outcome)
         is_failure_unrecorded = not canceled and requested.message is None
-        call.note(steps.CANCEL_FAILED if is_failure_unrecorded else steps.CANCEL_SETTLED, CancelState(settled))
+        call.note(steps.CANCEL_FAILED if is_failure_unrecorded else steps.CANCEL_SETTLED, cancel_state(settled))
 
 
 def _why_not_cancelable(call: Call) -> str | None:

@@ -10,14 +10,14 @@ from typing import TypeVar
 
 from agenttool.call.call import Call
 from agenttool.call.call_state import CallSecrets
-from agenttool.call.checkpoint import CheckpointKind, ensure_checkpoint, flush, save_deferred_checkpoint
+from agenttool.call.checkpoint import CheckpointKind, ensure_checkpoint, flush, save_checkpoint
 from agenttool.call.evidence import Progressed
 from agenttool.call.failures import acknowledge, failure_of_stop, stop
 from agenttool.call.services import LeasedCredentials
 from agenttool.errors import StoreError, ToolFailure
 from agenttool.journal import steps
 from agenttool.ports.credentials import Secret
-from agenttool.ports.deferred import DEFERRED, Deferral, DeferredTool, result_key
+from agenttool.ports.deferred import DEFERRED, PROMPTS, Deferral, DeferredTool, result_key
 from agenttool.records import (
     AbortReason,
     ErrorClass,
@@ -284,7 +284,7 @@ async def send_and_wait(call: Call, later: DeferredTool, send: Callable[[], Awai
     core.questions.waiting[key] = result  # it may arrive before the acknowledgement
     deadline = None
     try:
-        save_deferred_checkpoint(call, CheckpointKind.SENDING, expires_at_ns)
+        save_checkpoint(call, CheckpointKind.SENDING, call.final_input, expires_at_ns=expires_at_ns)
         await flush(call)
         deadline = _arm_deadline(call, expires_at_ns)
         output = await _sent(call, later, send, result)
@@ -296,7 +296,7 @@ async def send_and_wait(call: Call, later: DeferredTool, send: Callable[[], Awai
             if call.background is None:
                 call.become_idle()
                 try:
-                    save_deferred_checkpoint(call, CheckpointKind.REMOTE, expires_at_ns)
+                    save_checkpoint(call, CheckpointKind.REMOTE, call.final_input, expires_at_ns=expires_at_ns)
                     await _wait_for_result(call, later, result)
                 finally:
                     call.resume()
@@ -371,7 +371,7 @@ async def _park(call: Call, expires_at_ns: int | None) -> object:
         ToolFailure: always; it says that the call waits.
     """
     core = call.core
-    save_deferred_checkpoint(call, CheckpointKind.REMOTE, expires_at_ns, is_unowned=True)
+    save_checkpoint(call, CheckpointKind.REMOTE, call.final_input, expires_at_ns=expires_at_ns, is_unowned=True)
     call.ensure_recovery().is_parked = True
     core.registry.discard(call.invocation_id)
     left_s = None if expires_at_ns is None else max(expires_at_ns - core.now_ns(), 0) / 1e9
@@ -388,7 +388,7 @@ def _arm_deadline(call: Call, expires_at_ns: int | None) -> Deadline | None:
     if expires_at_ns is None:
         return None
     deadlines, left_s = call.core.timing.deadlines, max(expires_at_ns - call.core.now_ns(), 0) / 1e9
-    return deadlines.arm(deadlines.now() + left_s, lambda: _expire(call))
+    return deadlines.arm(deadlines.now() + left_s, partial(stop, call, AbortReason.TIMEOUT))
 
 
 async def _wait_for_result(call: Call, later: DeferredTool, result: "asyncio.Future[object]") -> None:
@@ -412,20 +412,13 @@ async def _wait_for_result(call: Call, later: DeferredTool, result: "asyncio.Fut
         raise ToolFailure(failure_of_stop(call))
 
 
-def _expire(call: Call) -> None:
-    if call.stop.reason is None:
-        call.stop.reason = AbortReason.TIMEOUT
-    if call.drive is not None:
-        call.drive.stop()
-
-
 async def _has_arrived(call: Call, result: "asyncio.Future[object]") -> bool:
     """Return whether the result of a stopped call is here; one that another process received in time counts, too."""
     if call.stop.interrupted is not None or call.stop.reason not in (None, AbortReason.TIMEOUT):
         return False
     if not result.done() and call.stop.reason is AbortReason.TIMEOUT:
         with suppress(StoreError):
-            opened = await call.core.durability.deferred.get(call.invocation_id)
+            opened = await call.core.durability.checkpoints.get(call.invocation_id)
             if opened is not None and opened.answer is not None and not result.done():
                 result.set_result(opened.answer)
     if result.done():
@@ -447,7 +440,7 @@ async def withdraw_prompt_of(call: Call) -> None:
     """Withdraw the open prompt of a call; if the store fails, the next listing of prompts removes it."""
     if call.status is InvocationStatus.NEEDS_INPUT:
         with suppress(StoreError):
-            await call.core.host.withdraw_prompt(call.invocation_id)
+            await call.core.durability.documents.put(PROMPTS, call.invocation_id, None, erases=True)
 
 
 async def read_result(call: Call, later: DeferredTool, body: object) -> object:

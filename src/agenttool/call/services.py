@@ -18,13 +18,15 @@ from agenttool.ports.deferred import Thread
 from agenttool.ports.evidence import CallRequest
 from agenttool.ports.quota import CallerQuota
 from agenttool.ports.source import SourceStatus
-from agenttool.ports.stores import DocumentStore, OpenCalls, PayloadStore, RecoverableCalls
+from agenttool.ports.stores import DocumentStore, OpenCalls, PayloadStore
 from agenttool.ports.surfacing import Circumstances
 from agenttool.ports.world import Clock, Moment
 from agenttool.records import ApprovalId, Digest, InvocationId, JsonObject, ToolId, ToolResult
 from agenttool.scheduler.drive import GracePeriod
 from agenttool.scheduler.retry import RetryPolicy
 from agenttool.scheduler.timeouts import Deadlines
+
+_T = TypeVar("_T")
 
 
 async def guard(work: Awaitable[object]) -> tuple[object, Exception | None]:
@@ -43,6 +45,31 @@ async def guard(work: Awaitable[object]) -> tuple[object, Exception | None]:
         if isinstance(error, CancelledError) and (task is None or task.cancelling()):
             raise
         return None, RuntimeError(f"{type(error).__name__}: {words_of(error)}")
+
+
+class Tasks:
+    """The tasks of one part of a runtime, which waits for them when it stops."""
+
+    def __init__(self) -> None:
+        self.running: set[asyncio.Task[object]] = set()
+
+    def start(self, work: Coroutine[object, object, _T]) -> "asyncio.Task[_T]":
+        """Run work in a task."""
+        task = asyncio.create_task(work)  # noqa: TID251 -- `wait` waits for it
+        self.running.add(task)
+        task.add_done_callback(self.running.discard)
+        return task
+
+    async def wait(self) -> None:
+        """Wait for all tasks, also for those that they start."""
+        while running := [each for each in self.running if not each.done()]:
+            await asyncio.wait(running)
+
+
+def retrieve_exception(task: "asyncio.Task[object]") -> None:
+    """Retrieve the exception of a task, for which a caller may not wait any more; one that still waits gets it."""
+    if not task.cancelled():
+        task.exception()
 
 
 MAX_CACHED = 1000
@@ -190,16 +217,14 @@ class Durability:
     """Where the state of open calls is stored.
 
     Attributes:
-        checkpoints: the checkpoints of a durable store; none if the store is not durable.
-        deferred: the checkpoints of calls that wait for a deferred result, in a durable store or in memory.
+        checkpoints: the checkpoints of open calls; a store in memory has only those that wait for a deferred result.
         documents: other documents that outlive this process.
         lease_s: how long a lease is valid; after that, other processes may recover the calls of this one.
         has_lease: whether this process has registered its lease.
         renewals_s: how long the last two renewals of the lease took.
     """
 
-    checkpoints: RecoverableCalls | None
-    deferred: OpenCalls
+    checkpoints: OpenCalls
     documents: DocumentStore
     lease_s: float
     has_lease: bool = False
@@ -293,7 +318,7 @@ class PayloadAccess:
         self.store = store
         self._documents = documents
         self._granted: set[str] = set()
-        self._tasks: set[asyncio.Task[object]] = set()
+        self._tasks = Tasks()
 
     async def grant_read(self, reader: PayloadReader, digest: Digest) -> None:
         """Grant a reader access to stored output, in its conversation and its ancestors, also in later processes.
@@ -318,13 +343,11 @@ class PayloadAccess:
 
     def put_soon(self, reader: PayloadReader, data: bytes, digest: Digest) -> None:
         """Store bytes in a task of its own; `close` waits for it."""
-        task = asyncio.create_task(guard(self._put(reader, data, digest)))  # noqa: TID251 -- `close` waits for it
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(guard(self._put(reader, data, digest)))
 
     async def close(self) -> None:
         """Wait for the bytes that are being stored."""
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.wait()
 
     async def _put(self, reader: PayloadReader, data: bytes, digest: Digest) -> None:
         await self.store.put(data, digest)
@@ -394,10 +417,6 @@ class CallHost(Protocol[_C_contra]):
 
     async def withdraw_question(self, question: Question) -> Answered | None:
         """Close a question of a call that ends; return the answer that any process accepted before."""
-        ...
-
-    async def withdraw_prompt(self, invocation_id: InvocationId) -> None:
-        """Delete the open prompt of a call."""
         ...
 
     def end_overdue(self, invocation_id: InvocationId) -> None:

@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 
 from agenttool.adapters.python.source import Tool, load_tools
+from agenttool.call.checkpoint import checkpoint_in
 from agenttool.cli.call_sources import JournalCalls, open_call_state, waiting_for_tools
 from agenttool.cli.format import document_of, print_json, print_result
 from agenttool.cli.options import (
@@ -50,7 +51,6 @@ from agenttool.codec import json_bytes, parse_object, to_json
 from agenttool.config import AUTO, rule_files
 from agenttool.config.program import program_name
 from agenttool.config.table import suggestion
-from agenttool.durable.stored_approvals import checkpoint_in
 from agenttool.errors import ConfigError, GatewayError, StoreError
 from agenttool.history.listed_call import open_calls, tool_name
 from agenttool.history.printable import printable

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
-from agenttool.call.approval import REMEMBERED_RULE, remembered_rule
-from agenttool.call.checkpoint import CheckpointKind
+from agenttool.call.checkpoint import CheckpointKind, checkpoint_in
 from agenttool.codec import read_own
 from agenttool.config.effects import SettingsEffect
 from agenttool.config.program import program_name
 from agenttool.config.trust import place_of
-from agenttool.durable.stored_approvals import StoredAnswer, checkpoint_in
+from agenttool.durable.remembered_rules import REMEMBERED_RULE, remembered_rule
+from agenttool.durable.stored_approvals import StoredAnswer
 from agenttool.errors import ConfigError
 from agenttool.history.printable import one_line
 from agenttool.journal.steps import STEPS

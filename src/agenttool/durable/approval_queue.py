@@ -4,13 +4,14 @@ import logging
 from collections.abc import Collection
 from typing import cast
 
-from agenttool.call.approval import RememberedRules, answer_in, forget
 from agenttool.call.approval import answer as record_answer
+from agenttool.call.approval import answer_in, forget
 from agenttool.call.call import Core
 from agenttool.call.services import Approve, guard
 from agenttool.codec.moments import timestamp
 from agenttool.durable.one_process import OneProcess, copy_of
 from agenttool.durable.recovery import Recovery
+from agenttool.durable.remembered_rules import RememberedRules
 from agenttool.errors import StoreError
 from agenttool.policy.approvals import (
     Allow,

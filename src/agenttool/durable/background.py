@@ -12,6 +12,7 @@ from agenttool.call.judge import judge
 from agenttool.call.phases.input import find_tool
 from agenttool.call.run import run_call
 from agenttool.call.running import RunningWithin, waiting_for_end
+from agenttool.call.services import Tasks, retrieve_exception
 from agenttool.codec import digest_of_any, json_bytes, parse_object
 from agenttool.errors import ConfigError, KeyConflict, RecordError, StoreError
 from agenttool.journal.projection import invocation_of, may_have_acted, result_in
@@ -46,7 +47,7 @@ class BackgroundCalls:
     def __init__(self, core: Core) -> None:
         """Start without calls; `core` is that of the root runtime."""
         self._core = core
-        self._tasks: set[asyncio.Task[object]] = set()
+        self._tasks = Tasks()
         self._keyed: dict[InvocationId, Call] = {}
         """The calls of this process that have a key and run, or are about to."""
 
@@ -73,21 +74,15 @@ class BackgroundCalls:
             return earlier
 
         # If the caller stops waiting, the call runs nevertheless: else the key would stay reserved for no call.
-        starting = asyncio.create_task(reserve_and_launch())  # noqa: TID251 -- the close of the runtime waits for it
-        self._tasks.add(starting)
-        starting.add_done_callback(self._reserved)
+        starting = self._tasks.start(reserve_and_launch())
+        starting.add_done_callback(retrieve_exception)
         return await asyncio.shield(starting)
-
-    def _reserved(self, task: "asyncio.Task[ToolInvocation | None]") -> None:
-        self._tasks.discard(cast("asyncio.Task[object]", task))
-        if not task.cancelled():
-            task.exception()  # a caller that still waits gets it
 
     def _launch(self, call: Call, background: BackgroundState) -> None:
         """Run a call in a task."""
         call.background = background
         call.core.registry.add(call)
-        self._tasks.add(asyncio.create_task(self._run_within(call)))  # noqa: TID251 -- the close of the runtime waits for it
+        self._tasks.running.add(asyncio.create_task(self._run_within(call)))  # noqa: TID251 -- `stop` waits for it
 
     async def _run_within(self, call: Call) -> ToolResult:
         try:
@@ -101,7 +96,7 @@ class BackgroundCalls:
                 call.background.become_idle()
             self._release_key(call)
             # A callback of the task would cost every call another turn of the event loop.
-            self._tasks.discard(cast("asyncio.Task[object]", asyncio.current_task()))
+            self._tasks.running.discard(cast("asyncio.Task[object]", asyncio.current_task()))
 
     async def call_once(self, call: Call, key: str) -> ToolResult:
         """Run a call and return its result; if an earlier call has the key, wait for the result of that one.
@@ -124,7 +119,7 @@ class BackgroundCalls:
 
     async def _reserve_key(self, call: Call, key: str) -> ToolInvocation | None:
         """Reserve a key for a call; return the earlier call that has it, once that is recorded."""
-        calls = self._core.durability.deferred
+        calls = self._core.durability.checkpoints
         await call.core.host.ensure_lease()
         known = self.recorded(call.invocation_id) if key == call.invocation_id else None
         if known is not None and not _may_be_same_request(known, call):
@@ -193,8 +188,7 @@ class BackgroundCalls:
 
     async def stop(self) -> None:
         """Wait for the end of every call that was started here."""
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await self._tasks.wait()
 
     async def wait(self, invocation_id: InvocationId, within_s: float | None) -> ToolResult | None:
         """Wait for the stored result of a call, in whichever process it ends; None if the time runs out.

@@ -1,17 +1,18 @@
 """Deferred calls: receive their results and prompts, cancel, list and end the calls that wait for one."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from agenttool.call.call import Call, Core
-from agenttool.call.checkpoint import Checkpoint, CheckpointKind, save_deferred_checkpoint
+from agenttool.call.checkpoint import DEFERRED_KINDS, Checkpoint, CheckpointKind, checkpoint_in, save_checkpoint
 from agenttool.call.completion import fail
 from agenttool.call.evidence import Progressed
 from agenttool.call.failures import failure_of_stop, request_cancel
 from agenttool.call.running import withdraw_call
+from agenttool.call.services import Tasks
 from agenttool.call.tool import Tool
 from agenttool.codec import read_stored, write_own
 from agenttool.durable.resume import deliver_result, restore_call, resume_deferred
@@ -19,6 +20,7 @@ from agenttool.errors import StoreError
 from agenttool.journal import steps
 from agenttool.policy.approvals import Approver
 from agenttool.ports.deferred import (
+    PROMPTS,
     RESULT_PREFIX,
     AnswerStatus,
     PendingCall,
@@ -35,8 +37,6 @@ from agenttool.records import (
     InvocationStatus,
     Part,
     ProgressStatus,
-    ToolId,
-    ToolResult,
     replace,
 )
 
@@ -53,9 +53,12 @@ class DeferredResults:
     """The calls of a runtime that wait for a deferred result, parked or not."""
 
     core: Core
-    calls: OpenCalls
-    tool_of: Callable[[ToolId], Tool | None]
-    _resumed: "set[asyncio.Task[ToolResult | None]]" = field(default_factory=set["asyncio.Task[ToolResult | None]"])
+    _tasks: Tasks = field(default_factory=Tasks)
+
+    @property
+    def calls(self) -> OpenCalls:
+        """The checkpoints of the calls."""
+        return self.core.durability.checkpoints
 
     async def deliver(self, invocation_id: InvocationId, body: bytes) -> AnswerStatus:
         """Store the result of a call, once, and resume the call."""
@@ -86,7 +89,7 @@ class DeferredResults:
             for recorded in page:
                 is_result = recorded.approval_id.startswith(RESULT_PREFIX)
                 opened = await self.calls.by_approval(recorded.approval_id) if is_result else None
-                pending = None if opened is None else _pending(opened)
+                pending = _pending(opened)
                 if pending is not None:
                     found.append(pending)
         return tuple(found[:limit])
@@ -102,8 +105,7 @@ class DeferredResults:
             return False
         call.final_input = checkpoint.arguments
         if not request_cancel(call, reason, by):
-            save_deferred_checkpoint(call, CheckpointKind.REMOTE, opened.expires_at_ns, is_unowned=True)
-            await self.calls.settle()
+            await self._release(call, CheckpointKind.REMOTE, opened.expires_at_ns)
             return False
         if tool.later is not None:
             await withdraw_call(call, tool.later)
@@ -123,15 +125,19 @@ class DeferredResults:
         if opened.answer is None:
             call.final_input = checkpoint.arguments
             write(call)
-            save_deferred_checkpoint(call, CheckpointKind(opened.kind), opened.expires_at_ns, is_unowned=True)
-            await self.calls.settle()
+            await self._release(call, CheckpointKind(opened.kind), opened.expires_at_ns)
             seen = await self.calls.get(invocation_id)
             found = None if seen is None or seen.answer is None else await self._claim(invocation_id)
         self._resume(found)
 
+    async def _release(self, call: Call, kind: CheckpointKind, expires_at_ns: int | None) -> None:
+        """Leave a claimed call to the process that receives its result."""
+        save_checkpoint(call, kind, call.final_input, expires_at_ns=expires_at_ns, is_unowned=True)
+        await self.calls.settle()
+
     def overdue(self, invocation_id: InvocationId) -> None:
         """End a call whose result did not arrive in time, unless it has arrived."""
-        self._spawn(self._end_overdue(invocation_id))
+        self._tasks.start(self._end_overdue(invocation_id))
 
     async def stop(self) -> None:
         """Wait for the calls that were resumed; on a store in memory, cancel those that wait, too."""
@@ -140,18 +146,16 @@ class DeferredResults:
                 canceled = [await self.cancel(each.invocation_id, AbortReason.RUNTIME_SHUTDOWN) for each in found]
                 if not any(canceled):
                     break
-        await asyncio.gather(*self._resumed, return_exceptions=True)
+        await self._tasks.wait()
 
-    async def _end_overdue(self, invocation_id: InvocationId) -> ToolResult | None:
-        found = await self._claim(invocation_id)
-        return None if found is None else await resume_deferred(*found)
+    async def _end_overdue(self, invocation_id: InvocationId) -> None:
+        self._resume(await self._claim(invocation_id))
 
     async def _claim(self, invocation_id: InvocationId) -> ClaimedCall | None:
         """Claim a call that is parked or whose process is dead; none if it is owned, or its tool is unknown here."""
         await self.core.host.ensure_lease()
-        seen = await self.calls.get(invocation_id)
-        checkpoint = None if seen is None else _deferred_checkpoint(seen)
-        tool = None if checkpoint is None else self.tool_of(checkpoint.tool_id)
+        checkpoint = _deferred_checkpoint(await self.calls.get(invocation_id))
+        tool = None if checkpoint is None else self.core.host.tool_of(checkpoint.tool_id)
         if checkpoint is None or tool is None:
             return None
         opened = await self.calls.claim_one(invocation_id, now=self.core.clock.moment())
@@ -161,22 +165,16 @@ class DeferredResults:
 
     def _resume(self, found: ClaimedCall | None) -> None:
         if found is not None:
-            self._spawn(resume_deferred(*found))
-
-    def _spawn(self, work: Coroutine[object, object, ToolResult | None]) -> None:
-        task = asyncio.create_task(work)  # noqa: TID251 -- `stop` waits for it
-        self._resumed.add(task)
-        task.add_done_callback(self._resumed.discard)
+            self._tasks.start(resume_deferred(*found))
 
 
-def _deferred_checkpoint(opened: OpenCall) -> Checkpoint | None:
-    is_deferred = opened.kind in (CheckpointKind.SENDING, CheckpointKind.REMOTE)
-    return read_stored(opened.body, Checkpoint) if is_deferred else None
+def _deferred_checkpoint(opened: OpenCall | None) -> Checkpoint | None:
+    return checkpoint_in(opened) if opened is not None and opened.kind in DEFERRED_KINDS else None
 
 
-def _pending(opened: OpenCall) -> PendingCall | None:
+def _pending(opened: OpenCall | None) -> PendingCall | None:
     checkpoint = _deferred_checkpoint(opened)
-    if checkpoint is None or checkpoint.thread is None:
+    if opened is None or checkpoint is None or checkpoint.thread is None:
         return None
     return PendingCall(
         invocation_id=opened.invocation_id,
@@ -190,7 +188,7 @@ def _pending(opened: OpenCall) -> PendingCall | None:
     )
 
 
-PROMPTS, UNDELIVERED = "prompt", "prompt.undelivered"
+UNDELIVERED = "prompt.undelivered"
 REDELIVER_EVERY_S = 2.0
 """How often an answer is delivered again to a tool that was not reachable."""
 
@@ -219,7 +217,6 @@ class Prompts:
 
     documents: DocumentStore
     deferred: DeferredResults
-    tool_of: Callable[[ToolId], Tool | None]
     _redelivering: "asyncio.Task[None] | None" = None
     _in_flight: set[InvocationId] = field(default_factory=set[InvocationId])
 
@@ -309,13 +306,9 @@ class Prompts:
             message=_MESSAGES[outcome],
         )
 
-    async def withdraw(self, invocation_id: InvocationId) -> None:
-        """Delete the prompt of a call that has ended; its URL is not needed any more."""
-        await self.documents.put(PROMPTS, invocation_id, None, erases=True)
-
     async def _deliver(self, prompt: Prompt, selected: int, body: bytes) -> ReplyOutcome:
         """Deliver an answer; `body` is the prompt as it is stored."""
-        tool, key = self.tool_of(prompt.tool_id), prompt.invocation_id
+        tool, key = self.deferred.core.host.tool_of(prompt.tool_id), prompt.invocation_id
         if tool is None or tool.later is None or key in self._in_flight:
             return ReplyOutcome.AWAY
         self._in_flight.add(key)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from agenttool.call.approval import questions_for_rules
 from agenttool.call.call import Call, Core
-from agenttool.call.checkpoint import Checkpoint, CheckpointKind
+from agenttool.call.checkpoint import DEFERRED_KINDS, Checkpoint, CheckpointKind, checkpoint_in
 from agenttool.call.failures import park, request_cancel
-from agenttool.call.services import RuleMemory
+from agenttool.call.services import Tasks, retrieve_exception
 from agenttool.call.tool import Tool
 from agenttool.catalog.surface import Surface
 from agenttool.codec import read_stored, write_own
@@ -25,7 +25,7 @@ from agenttool.durable.resume import (
     resume_deferred,
     resume_planned,
 )
-from agenttool.durable.stored_approvals import StoredApprovals, checkpoint_in, is_forged
+from agenttool.durable.stored_approvals import StoredApprovals, is_forged
 from agenttool.errors import RecordError, StoreError
 from agenttool.journal.projection import invocation_of
 from agenttool.policy.approvals import Answer, Answered, Approver, ByRules, Refused
@@ -42,6 +42,7 @@ class Lease:
     def __init__(self, core: Core, calls: RecoverableCalls) -> None:
         self._core = core
         self._calls = calls
+        self.tasks = Tasks()
         self._renewing: asyncio.Task[None] | None = None
         self._renewed_at = 0.0
         """When it was renewed last, by the clock of the event loop."""
@@ -69,25 +70,17 @@ class Lease:
         if self._age_s <= self._core.durability.lease_s / 3:
             return
         if self._renewing is None:  # all that wait share one renewal, also one that fails
-            self._renewing = asyncio.create_task(self._renew_or_replace())  # noqa: TID251 -- `stop` waits for it
-            self._renewing.add_done_callback(self._renewed)
+            self._renewing = self.tasks.start(self._renew_or_replace())
+            self._renewing.add_done_callback(retrieve_exception)
         await asyncio.shield(self._renewing)
-
-    async def stop(self) -> None:
-        """Wait for a renewal that runs."""
-        if self._renewing is not None:
-            await asyncio.wait([self._renewing])
-
-    def _renewed(self, task: "asyncio.Task[None]") -> None:
-        self._renewing = None
-        if not task.cancelled():
-            task.exception()  # a caller that still waits gets it
 
     async def _renew_or_replace(self) -> None:
         try:
             await self._renew()
         except LeaseLost:
             await self._replace_owner()
+        finally:
+            self._renewing = None
 
     @property
     def _age_s(self) -> float:
@@ -120,7 +113,6 @@ ABANDONED_AFTER_S = 86_400.0
 CANCEL_REQUEST = "cancel_request"
 """The kind of the documents that ask the owner of a call to cancel it; the key is the call."""
 
-_DEFERRED = (CheckpointKind.SENDING, CheckpointKind.REMOTE)
 
 PAGE = 64
 """How many calls of dead processes are claimed together."""
@@ -148,10 +140,7 @@ class Recovery:
 
     core: Core
     calls: RecoverableCalls
-    tool_of: Callable[[ToolId], Tool | None]
     surface_of: Callable[[Checkpoint], Surface | None]
-    is_reachable: Callable[[ToolId], bool]
-    remembered: RuleMemory
     approvals: StoredApprovals = field(init=False)
     fault: str | None = None
     """Why the store could not be used at the last poll; none if it could."""
@@ -161,11 +150,8 @@ class Recovery:
     _lease: Lease = field(init=False)
     _abandoned_ns: dict[InvocationId, int] = field(default_factory=dict[InvocationId, int])
     """Calls that cannot be resumed here, each with the time from which it counts as abandoned."""
-    _claims: "set[asyncio.Task[Sequence[asyncio.Task[ToolResult]]]]" = field(
-        default_factory=set["asyncio.Task[Sequence[asyncio.Task[ToolResult]]]"]
-    )
-    """The tasks that claim calls and start to resume them."""
-    _resumed: "set[asyncio.Task[ToolResult]]" = field(default_factory=set["asyncio.Task[ToolResult]"])
+    _tasks: Tasks = field(default_factory=Tasks)
+    """The tasks that claim calls, and those that resume them."""
     _last_answer: int = 0
     _are_rules_new: bool = True
     _judged_by: Policy | None = None
@@ -204,9 +190,8 @@ class Recovery:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
-        await self._lease.stop()
-        await asyncio.gather(*self._claims, return_exceptions=True)
-        await asyncio.gather(*self._resumed, return_exceptions=True)
+        await self._lease.tasks.wait()
+        await self._tasks.wait()
 
     def judge_soon(self) -> None:
         """Judge the open questions again at the next poll, because rules were added or removed."""
@@ -217,7 +202,7 @@ class Recovery:
 
         Other live processes have their own rules, and judge their questions themselves.
         """
-        await self.remembered.sync()
+        await self.core.host.remembered.sync()
         if self._are_rules_new:
             self._are_rules_new = False
             for approval_id in questions_for_rules(self.core):
@@ -249,10 +234,7 @@ class Recovery:
         Raises:
             StoreError: a call could not be claimed or resumed.
         """
-        recovering = asyncio.create_task(self._claim_and_resume(calls, if_due=if_due))  # noqa: TID251 -- `stop` waits for it
-        self._claims.add(recovering)
-        recovering.add_done_callback(self._claims.discard)
-        return await asyncio.shield(recovering)
+        return await asyncio.shield(self._tasks.start(self._claim_and_resume(calls, if_due=if_due)))
 
     async def _claim_and_resume(
         self, calls: Sequence[InvocationId], *, if_due: bool
@@ -284,7 +266,7 @@ class Recovery:
         """Log the tools that calls of dead processes wait for and that this process does not have, each tool once."""
         for opened in due:
             checkpoint = checkpoint_in(opened)
-            if checkpoint is None or checkpoint.tool_id in self._missing or self.tool_of(checkpoint.tool_id):
+            if checkpoint is None or checkpoint.tool_id in self._missing or self._tool_of(checkpoint):
                 continue
             self._missing.add(checkpoint.tool_id)
             log.warning(
@@ -346,7 +328,7 @@ class Recovery:
     async def _end_orphan(self, approval_id: ApprovalId) -> None:
         """End the nested call that a question is about, if no caller waits for its result any more."""
         opened = await self.calls.by_approval(approval_id)
-        checkpoint = None if opened is None else checkpoint_in(opened)
+        checkpoint = checkpoint_in(opened)
         if opened is None or checkpoint is None or checkpoint.parent_invocation_id is None:
             return
         await self.start()
@@ -373,7 +355,7 @@ class Recovery:
 
     def _can_cancel(self, opened: OpenCall) -> bool:
         """Return whether a call can be canceled without its tool; the server of a deferred call must be asked."""
-        return self._is_resumable(opened) and opened.kind not in _DEFERRED
+        return self._is_resumable(opened) and opened.kind not in DEFERRED_KINDS
 
     async def _deliver_cancel_requests(self) -> None:
         """Cancel the calls of this process that another one asked to cancel."""
@@ -479,10 +461,17 @@ class Recovery:
 
         A call that is overdue is not sent again.
         """
-        if self.tool_of(checkpoint.tool_id) is None:
+        tool = self._tool_of(checkpoint)
+        if tool is None:
             return False
         is_unsent = opened.kind in (CheckpointKind.PLANNED, CheckpointKind.SENDING) and opened.answer is None
-        return not is_unsent or self.is_reachable(checkpoint.tool_id) or is_overdue(opened, self.core.now_ns())
+        if not is_unsent or is_overdue(opened, self.core.now_ns()):
+            return True
+        server = self.core.host.source_status(tool.entry.tool.declaration.namespace)
+        return server is None or server.is_ready
+
+    def _tool_of(self, checkpoint: Checkpoint) -> Tool | None:
+        return self.core.host.tool_of(checkpoint.tool_id)
 
     def _has_ended(self, invocation_id: InvocationId) -> bool:
         known = invocation_of(self.core.journal.log.facts_of(invocation_id))
@@ -522,7 +511,7 @@ class Recovery:
         if opened.invocation_id not in self._abandoned_ns:
             facts = self.core.journal.log.facts_of(opened.invocation_id)
             last_ns = facts[-1].at_ns if facts else 0
-            expires_ns = (opened.expires_at_ns or 0) if opened.kind in _DEFERRED else 0
+            expires_ns = (opened.expires_at_ns or 0) if opened.kind in DEFERRED_KINDS else 0
             self._abandoned_ns[opened.invocation_id] = max(last_ns + round(ABANDONED_AFTER_S * 1e9), expires_ns)
         return self.core.now_ns() > self._abandoned_ns[opened.invocation_id]
 
@@ -546,8 +535,8 @@ class Recovery:
         return opened, None if body is None else read_stored(body, CancelRequest)
 
     def _resume(self, opened: OpenCall, canceled: CancelRequest | None) -> "asyncio.Task[ToolResult]":
-        checkpoint = None if opened.kind == NO_CHECKPOINT else checkpoint_in(opened)
-        tool = None if checkpoint is None else self.tool_of(checkpoint.tool_id)
+        checkpoint = checkpoint_in(opened)
+        tool = None if checkpoint is None else self._tool_of(checkpoint)
         call = restore_call(self.core, opened, checkpoint, tool)
         call.surface = None if checkpoint is None else self.surface_of(checkpoint)
         self.core.registry.add(call)  # first, so that it counts as open
@@ -555,18 +544,16 @@ class Recovery:
         made = call.ensure_recovery().unreleased
         if made is not None:
             work = deliver_made_result(call, made)
-        elif canceled is not None and not (opened.kind in _DEFERRED and opened.answer is not None):
+        elif canceled is not None and not (opened.kind in DEFERRED_KINDS and opened.answer is not None):
             question = None if checkpoint is None or opened.kind != CheckpointKind.ASKED else checkpoint.question
             work = cancel_call(call, opened.kind, question, canceled.reason, canceled.by)
         else:
             work = self._work_of(call, opened, checkpoint, tool)
-        task = asyncio.create_task(work)  # noqa: TID251 -- `stop` waits for it
-        self._resumed.add(task)
+        task = self._tasks.start(work)
         task.add_done_callback(self._resume_ended)
         return task
 
-    def _resume_ended(self, task: "asyncio.Task[ToolResult]") -> None:
-        self._resumed.discard(task)
+    def _resume_ended(self, _: object) -> None:
         self._is_due = True  # a planned call may depend on the one that ended
 
     def _work_of(
@@ -574,7 +561,7 @@ class Recovery:
     ) -> Coroutine[object, object, ToolResult]:
         if checkpoint is None or tool is None:
             return end_without_checkpoint(call)
-        if opened.kind in _DEFERRED:
+        if opened.kind in DEFERRED_KINDS:
             return resume_deferred(call, tool, checkpoint, opened)
         if opened.kind == CheckpointKind.PLANNED:
             return resume_planned(call, checkpoint)

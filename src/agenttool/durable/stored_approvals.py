@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from agenttool.call.approval import fault_of_edit
 from agenttool.call.call import Call, Core
-from agenttool.call.checkpoint import Checkpoint, CheckpointKind, checkpoint_mismatch
+from agenttool.call.checkpoint import Checkpoint, CheckpointKind, checkpoint_in, checkpoint_mismatch
 from agenttool.call.judge import judge
 from agenttool.codec import digest_of_bytes, read_stored, write_own
 from agenttool.codec.moments import timestamp
@@ -111,20 +111,21 @@ class StoredApprovals:
     ) -> Answered | Refused:
         """Record the answer to a question of any process; the first answer stands."""
         opened = await self.calls.by_approval(approval_id)
-        checkpoint = None if opened is None else checkpoint_in(opened)
-        question = None if checkpoint is None else checkpoint.question
-        if opened is not None and opened.answer is not None:  # the journal may have the answer already, with its edit
+        if opened is None or opened.answer is not None:  # the journal may have the answer already, with its edit
             return await self.closed(approval_id)
-        if opened is not None and checkpoint is not None and self._is_edited(opened, checkpoint):
+        checkpoint = checkpoint_in(opened)
+        if checkpoint is not None and self._is_edited(opened, checkpoint):
             return Refused(approval_id=approval_id, reason=RefusalReason.OTHER_QUESTION, message=_EDITED)
-        if question is None:
-            return _unreadable(approval_id) if opened is not None else await self.closed(approval_id)
-        book = Approvals()
-        book.open(question)
-        fault = self._fault_of_edit(opened, checkpoint, question, given)
+        if checkpoint is None or checkpoint.question is None:
+            return _unreadable(approval_id)
+        question, fault = checkpoint.question, None
+        if isinstance(given, Edit):  # it is checked as far as this process knows the tool and the rules
+            fault = fault_of_edit(self._call_of(opened, checkpoint), question, given, checkpoint.arguments)
         if fault is not None:
             return Refused(approval_id=approval_id, reason=RefusalReason.BAD_INPUT, message=fault)
-        outcome = book.answer(approval_id, given, by=by, now=timestamp(self.core.now_ns()), shown_digest=shown_digest)
+        book, now = Approvals(), timestamp(self.core.now_ns())
+        book.open(question)
+        outcome = book.answer(approval_id, given, by=by, now=now, shown_digest=shown_digest)
         if isinstance(outcome, Answered):
             status = await self.calls.answer(approval_id, record_answer(self.core, outcome), now_ns=self.core.now_ns())
             if status is AnswerStatus.EXPIRED:
@@ -155,15 +156,6 @@ class StoredApprovals:
     def load(self, question: Question, body: bytes) -> Answered | None:
         """Return the answer in a body; see `load_answer`."""
         return load_answer(self.core.journal.log.read, question, body)
-
-    def _fault_of_edit(
-        self, opened: OpenCall | None, checkpoint: Checkpoint | None, question: Question, given: Answer
-    ) -> str | None:
-        """Return why an edited input cannot run, as far as this process knows the tool and the rules."""
-        if not isinstance(given, Edit) or opened is None or checkpoint is None:
-            return None
-        call = self._call_of(opened, checkpoint)
-        return fault_of_edit(call, question, given, checkpoint.arguments)
 
     def is_decided_by_rules(self, opened: OpenCall) -> bool:
         """Return whether the rules of this process decide about a waiting call without an approver."""
@@ -204,11 +196,6 @@ class StoredApprovals:
 def _open_question(opened: OpenCall | None) -> Question | None:
     checkpoint = None if opened is None or opened.answer is not None else checkpoint_in(opened)
     return None if checkpoint is None else checkpoint.question
-
-
-def checkpoint_in(opened: OpenCall) -> Checkpoint | None:
-    """Return the checkpoint of an open call; none if it has none, or if another version wrote it."""
-    return read_stored(opened.body, Checkpoint) if opened.kind in list(CheckpointKind) else None
 
 
 def record_answer(core: Core, answered: Answered) -> bytes:

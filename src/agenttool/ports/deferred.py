@@ -100,6 +100,10 @@ class Prompt(Part, frozen=True, kw_only=True):
     asked_at_ns: int
 
 
+PROMPTS = "prompt"
+"""The kind of the documents with the open prompts of calls; the key is the call."""
+
+
 class PromptOutcome(ClosedEnum):
     """What became of a prompt."""
 

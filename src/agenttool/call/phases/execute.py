@@ -6,7 +6,7 @@ from typing import final
 
 from agenttool.call.call import Call
 from agenttool.call.checkpoint import ensure_checkpoint, flush, save_running_checkpoint
-from agenttool.call.evidence import Scheduled
+from agenttool.call.evidence import scheduled
 from agenttool.call.failures import error_of_crash, refuse_if_stopped, valid_error
 from agenttool.call.running import (
     ENDED_EARLY,
@@ -135,7 +135,7 @@ def _record_start(call: Call) -> None:
     if call.status is InvocationStatus.QUEUED:
         call.started_ns = call.note(steps.RESUMED)
     else:
-        call.started_ns = call.note(steps.STARTED, None if call.facts is None else Scheduled(call.facts))
+        call.started_ns = call.note(steps.STARTED, scheduled(call.facts))
 
 
 async def _run_durably(call: Call, tool: Tool, call_input: JsonObject) -> object:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 
 from agenttool.call.call import Call
 from agenttool.call.checkpoint import CheckpointKind, save_checkpoint
-from agenttool.call.evidence import Scheduled
+from agenttool.call.evidence import scheduled
 from agenttool.call.running import callers, pause, run_stoppable, waiting_for_permit
 from agenttool.call.tool import Tool
 from agenttool.errors import ToolFailure
@@ -138,7 +138,7 @@ async def _wait(call: Call, acquiring: Coroutine[object, object, Permit]) -> Per
 
 def _note_queued(call: Call) -> None:
     if call.status is not InvocationStatus.QUEUED:
-        call.note(steps.QUEUED, None if call.facts is None else Scheduled(call.facts))
+        call.note(steps.QUEUED, scheduled(call.facts))
     is_planned = call.recovery is not None and call.recovery.is_planned
     is_started = call.background is not None and not call.has_checkpoint
     if is_planned or is_started:  # its caller, or another one with its key, may have its id
