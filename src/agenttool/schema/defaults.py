@@ -49,6 +49,17 @@ class DefaultTree:
                 filled.append(path + pointer_of((name,)))
         return found
 
+    def inner(self) -> "set[DefaultTree | None]":
+        """Return the trees inside this one."""
+        return {*self.members.values(), self.items, self.values}
+
+    def prune(self, filling: "set[DefaultTree | None]") -> None:
+        """Remove the trees inside this one that fill in nothing; members that `values` must not fill remain."""
+        self.items = self.items if self.items in filling else None
+        self.values = self.values if self.values in filling else None
+        if self.values is None:
+            self.members = {name: tree for name, tree in self.members.items() if tree in filling}
+
     def is_complete_leaf(self, value: Json) -> bool:
         """Return whether a value is an object that leaves out no default, and no part of it can."""
         return type(value) is dict and not self.members and self.values is None and self.defaults.keys() <= value.keys()
@@ -94,7 +105,18 @@ def compile_defaults(root: JsonObject) -> DefaultTree | None:
         tree.values = tree_of(schema.get("additionalProperties"))
 
     found = tree_of(root)
-    return found if any(each.defaults for each in trees) else None
+    _prune(trees)
+    return found if found in trees else None
+
+
+def _prune(trees: list[DefaultTree]) -> None:
+    """Remove the trees that fill in nothing, from the list and from the trees around them."""
+    filling: set[DefaultTree | None] = set()
+    while more := {each for each in trees if each not in filling and (each.defaults or filling & each.inner())}:
+        filling |= more
+    trees[:] = [each for each in trees if each in filling]
+    for each in trees:
+        each.prune(filling)
 
 
 def _usable_default(schema: Json, definitions: JsonObject) -> Json:

@@ -202,7 +202,8 @@ def _schema_failure(call: Call, message: str) -> ToolFailure:
 def validate_values(call: Call, tool: Tool, parsed: JsonObject, filled: JsonObject) -> None:
     """Convert the input, run the tool's pure checks, then its preflight.
 
-    A validator may require that a caller gives a member, so objects are converted before their defaults are filled in.
+    A validator may require that a caller gives a member, so its objects are converted before their defaults are filled
+    in.
     A denied call runs no preflight (G-22).
 
     Raises:
@@ -210,7 +211,8 @@ def validate_values(call: Call, tool: Tool, parsed: JsonObject, filled: JsonObje
     """
     call.phase = _VALIDATE_VALUES
     if tool.convert is not None:
-        is_as_given = tool.fill_nested is None or all(filled[name] is value for name, value in parsed.items())
+        may_require = tool.fill_nested is not None and tool.validated is not None
+        is_as_given = not may_require or all(filled[name] is value for name, value in parsed.items())
         arguments = _checked(call, tool.convert, filled if is_as_given else parsed)
         call.arguments = (filled, arguments) if is_as_given else None
     if tool.check_values is not None:

@@ -222,7 +222,12 @@ def _change_by(core: object) -> _Change:
         return _Change.NONE
     found = cast("_CoreSchema", core)
     own, kind = _Change.NONE, found.get("type")
-    if any(found.get(name) is True for name in _CASES) or kind == "uuid" or found.get("post_init"):
+    if (
+        any(found.get(name) is True for name in _CASES)
+        or kind == "uuid"
+        or found.get("post_init")
+        or found.get("custom_init")
+    ):
         own = _Change.VALUE
     elif kind in _RESPELLED_TYPES:
         own = _Change.SPELLING
