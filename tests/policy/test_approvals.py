@@ -273,7 +273,7 @@ def recorded(plain_question):
         approvals = Approvals()
         approvals.open(plain_question)
         return answer_record(
-            approvals.answer("apr_1", said, by=by, now=LATER, shown_digest=plain_question.shown_digest),
+            approvals.answer("apr_1", said, by=by, now=LATER, shown=plain_question.shown_digest),
             decision_id="dec_2",
         )
 

@@ -14,7 +14,7 @@ from typing import TypeAlias, cast
 
 from agenttool.call.call import Call, Core
 from agenttool.call.checkpoint import CheckpointKind, flush, save_checkpoint
-from agenttool.call.evidence import Decided, answer_given
+from agenttool.call.evidence import AnswerGiven, Decided
 from agenttool.call.judge import (
     Replacement,
     check_replacement,
@@ -27,7 +27,7 @@ from agenttool.call.judge import (
 from agenttool.call.running import resolve, run_stoppable
 from agenttool.call.services import Approve
 from agenttool.call.tool import Tool
-from agenttool.codec import Lazy, json_bytes, parse_object
+from agenttool.codec import Lazy, clone, json_bytes
 from agenttool.codec.moments import later_timestamp, timestamp
 from agenttool.errors import ConfigError, RecordError, ToolFailure
 from agenttool.journal import steps
@@ -50,8 +50,10 @@ from agenttool.policy.approvals import (
     rejection,
     rules_record,
 )
+from agenttool.policy.decide import Policy
 from agenttool.policy.rules import Rule
 from agenttool.policy.suggest import suggest
+from agenttool.policy.targets import CallTargets
 from agenttool.policy.verdict import SuggestedUpdates, Verdict, with_note
 from agenttool.ports.evidence import input_digest
 from agenttool.records import (
@@ -71,7 +73,7 @@ from agenttool.records import (
 )
 from agenttool.records import replace as replace_record
 from agenttool.results.failure import guided
-from agenttool.results.redaction import reject_moved_markers, restore_redacted
+from agenttool.results.redaction import InputMask, Scrubber, reject_moved_markers, restore_redacted
 from agenttool.scheduler.drive import Drive
 
 log = logging.getLogger("agenttool.approvals")
@@ -94,7 +96,7 @@ def forget(core: Core, rule: Rule) -> None:
 
 
 def answer(
-    core: Core, approval_id: ApprovalId, given: Answer, *, by: Approver, shown_digest: Digest | None = None
+    core: Core, approval_id: ApprovalId, given: Answer, *, by: Approver, shown: Question | Digest | None = None
 ) -> Answered | Refused:
     """Record an approver's answer to an open question and resume its call; the first answer stands."""
     question = core.questions.book.get(approval_id) if isinstance(cast("object", approval_id), str) else None
@@ -105,9 +107,7 @@ def answer(
             return Refused(approval_id=approval_id, reason=RefusalReason.BAD_INPUT, message=fault)
         if _is_closed(core, question):
             core.questions.book.withdraw(approval_id, timestamp(core.now_ns()))
-    outcome = core.questions.book.answer(
-        approval_id, given, by=by, now=timestamp(core.now_ns()), shown_digest=shown_digest
-    )
+    outcome = core.questions.book.answer(approval_id, given, by=by, now=timestamp(core.now_ns()), shown=shown)
     if isinstance(outcome, Answered):
         if asking is not None:
             asking.ensure_recovery().may_finish = True
@@ -202,7 +202,7 @@ async def conclude(
     decision_id = call.next_decision()
     if answered is None:
         now = timestamp(call.core.now_ns())
-        return _refused(call, expiry_record(question, decision_id=decision_id, decided_at=now))
+        return _refused(call, Lazy(lambda: expiry_record(question, decision_id=decision_id, decided_at=now)))
     call.ensure_recovery().may_finish = True
     if isinstance(answered.answer, ByRules):
         return await _decide_by_rules(call, tool, proposed, question, decision_id)
@@ -214,20 +214,19 @@ async def _conclude_answer(
 ) -> JsonObject:
     core, question = call.core, answered.question
     call.votes = replace_record(call.votes, allowed_until=question.expires_at)
-    decision = answer_record(answered, decision_id=decision_id)
+    made = Lazy(partial(_decision_of, answered, decision_id, call.mask))
     if isinstance(answered.answer, Edit):
         fault = fault_of_edit(call, question, answered.answer, proposed)
         if fault is not None and core.questions.approve is None:
-            return await _ask_again(call, tool, proposed, question, decision, fault)
-        edited = await _edited(call, tool, proposed, answered, decision)
+            return await _ask_again(call, tool, proposed, question, made, fault)
+        edited = await _edited(call, tool, proposed, answered, decision_id)
         _refuse_if_changed(call, tool, edited)
         return edited
-    decision = _without_secrets(call, decision)
-    if decision.behavior is Behavior.DENY:
-        return _refused(call, decision)
+    if isinstance(answered.answer, Deny):
+        return _refused(call, made)
     if answered.rule is not None:
         remember(core, answered.rule)
-    call.note(steps.ANSWERED, answer_given(decision))
+    call.note(steps.ANSWERED, AnswerGiven(made))
     save_checkpoint(call, CheckpointKind.APPROVED, proposed, question)
     given = answered.answer
     is_for_store = isinstance(given, Remember) and given.scope is RememberScope.STORE
@@ -247,11 +246,12 @@ async def _decide_by_rules(
         ToolFailure: permission_denied, policy_blocked; or as `ask`.
     """
     verdict = judge(call, tool, proposed)
-    decision = rules_record(question, verdict, decision_id, timestamp(call.core.now_ns()))
+    now = timestamp(call.core.now_ns())
+    decided = AnswerGiven(Lazy(lambda: rules_record(question, verdict, decision_id, now)))
     if verdict.behavior is Behavior.DENY:
-        call.note(steps.ANSWERED_NO, answer_given(decision))
+        call.note(steps.ANSWERED_NO, decided)
         raise ToolFailure(denial(call, tool, verdict))
-    call.note(steps.ANSWERED, answer_given(decision))
+    call.note(steps.ANSWERED, decided)
     if verdict.behavior is Behavior.ASK:
         return await ask(call, tool, proposed, verdict)
     call.votes = replace_record(call.votes, allowed_until=verdict.expires_at)
@@ -274,18 +274,18 @@ def questions_for_rules(core: Core) -> list[ApprovalId]:
 
 
 async def _ask_again(
-    call: Call, tool: Tool, proposed: JsonObject, question: Question, decision: PermissionDecision, fault: str
+    call: Call, tool: Tool, proposed: JsonObject, question: Question, made: Lazy[PermissionDecision], fault: str
 ) -> JsonObject:
     """Ask again after an edit that cannot run; the process that accepted it did not have the tool."""
     log.warning("the edited input of %s of %r is refused: %s", question.approval_id, question.tool_name, fault)
-    call.note(steps.ANSWERED, answer_given(replace_record(_without_secrets(call, decision), input_digest=None)))
+    call.note(steps.ANSWERED, AnswerGiven(_with_input_digest(made, None)))
     return await ask(call, tool, proposed, question.verdict)
 
 
 def _open(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -> Question:
     core, now, decision_id = call.core, call.core.now_ns(), call.next_decision()
-    judged = json_bytes(proposed)
-    shown = parse_object(judged)
+    judged = call.request.model_input if not call.mutation_refs else json_bytes(proposed)
+    shown = clone(proposed)
     shown = shown if call.mask is None else call.mask.redact(shown)
     question = Question(
         approval_id=ApprovalId(f"apr_{decision_id.removeprefix('dec_')}"),
@@ -428,24 +428,27 @@ def _suggested(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -
 
     Paths and commands are read at once, because their links may lead elsewhere later.
     """
-    policy, scrubber = call.core.policy, call.scrubber
+    policy = call.core.policy
     targets = policy.targets(tool.subject, proposed, call.request.actor_ref)
-
-    def compute() -> tuple[SuggestedUpdate, ...]:
-        found = suggest(policy, verdict, targets)
-        return found if scrubber is None else tuple(each for each in found if scrubber.part(each) is each)
-
-    found = Lazy(compute)
+    found = Lazy(partial(_suggest, policy, verdict, targets, call.scrubber))
     if targets.may_name_files and (targets.paths or targets.lines):
         _ = found.value
     return found
 
 
-def _without_secrets(call: Call, decision: PermissionDecision) -> PermissionDecision:
-    """Return a decision without the secrets of the call."""
-    if call.mask is not None and decision.updated_input is not UNSET:
-        decision = replace_record(decision, updated_input=call.mask.redact(decision.updated_input))
-    scrub = call.scrubber
+def _suggest(
+    policy: Policy, verdict: Verdict, targets: CallTargets, scrubber: Scrubber | None
+) -> tuple[SuggestedUpdate, ...]:
+    found = suggest(policy, verdict, targets)
+    return found if scrubber is None else tuple(each for each in found if scrubber.part(each) is each)
+
+
+def _decision_of(answered: Answered, decision_id: DecisionId, mask: InputMask | None) -> PermissionDecision:
+    """Return the decision of an answer, without the secrets of its call."""
+    decision = answer_record(answered, decision_id=decision_id)
+    if mask is not None and decision.updated_input is not UNSET:
+        decision = replace_record(decision, updated_input=mask.redact(decision.updated_input))
+    scrub = None if mask is None else mask.scrubber
     if scrub is None:
         return decision
     feedback = decision.accept_feedback
@@ -457,23 +460,29 @@ def _without_secrets(call: Call, decision: PermissionDecision) -> PermissionDeci
     )
 
 
+def _with_input_digest(made: Lazy[PermissionDecision], digest: Digest | None) -> Lazy[PermissionDecision]:
+    return Lazy(lambda: replace_record(made.value, input_digest=digest))
+
+
 def record_unused_answer(call: Call, answered: Answered) -> None:
     """Record an answer to a canceled call; without its tool, omit an edited input, which may be sensitive."""
-    decision = answer_record(answered, decision_id=call.next_decision())
+    decision_id = call.next_decision()
+    made = Lazy(partial(_decision_of, answered, decision_id, call.mask))
     if isinstance(answered.answer, Edit):
-        updated = UNSET if call.tool is None else decision.updated_input
-        decision = replace_record(decision, updated_input=updated, input_digest=None)
-    step = steps.ANSWERED_NO if decision.behavior is Behavior.DENY else steps.ANSWERED
-    call.note(step, answer_given(_without_secrets(call, decision)))
+        updated = UNSET if call.tool is None else made.value.updated_input
+        decision = replace_record(made.value, updated_input=updated, input_digest=None)
+        made = Lazy(lambda: decision)
+    step = steps.ANSWERED_NO if isinstance(answered.answer, Deny) else steps.ANSWERED
+    call.note(step, AnswerGiven(made))
 
 
-def _refused(call: Call, decision: PermissionDecision) -> JsonObject:
-    call.note(steps.ANSWERED_NO, answer_given(decision))
-    raise ToolFailure(rejection(decision))
+def _refused(call: Call, made: Lazy[PermissionDecision]) -> JsonObject:
+    call.note(steps.ANSWERED_NO, AnswerGiven(made))
+    raise ToolFailure(rejection(made.value))
 
 
 async def _edited(
-    call: Call, tool: Tool, proposed: JsonObject, answered: Answered, decision: PermissionDecision
+    call: Call, tool: Tool, proposed: JsonObject, answered: Answered, decision_id: DecisionId
 ) -> JsonObject:
     """Validate an edited input, and return it. The answer is recorded either way.
 
@@ -484,23 +493,19 @@ async def _edited(
     if call.mask is not None:
         updated = cast("JsonObject", restore_redacted(updated, proposed, answered.question.shown))
         call.learn_secrets(tool.redactor, updated)
-    recordable = _without_secrets(call, decision)
+    made = Lazy(partial(_decision_of, answered, decision_id, call.mask))
     by = Replacement(
         source=MutationSource.PERMISSION_PROMPT,
-        source_ref=decision.decision_id,
+        source_ref=decision_id,
         from_stage=InputStage.PERMISSION_INPUT,
     )
     try:
         edited = replace_input(call, tool, proposed, updated, by)
     except ToolFailure:
-        call.note(
-            steps.ANSWERED, answer_given(replace_record(recordable, input_digest=None))
-        )  # the approval covers no input
+        call.note(steps.ANSWERED, AnswerGiven(_with_input_digest(made, None)))  # the approval covers no input
         raise
-    call.note(
-        steps.ANSWERED,
-        answer_given(replace_record(recordable, input_digest=input_digest(edited, call.mask, call.digest_key))),
-    )
+    digest = input_digest(edited, call.mask, call.digest_key)
+    call.note(steps.ANSWERED, AnswerGiven(_with_input_digest(made, digest)))
     save_checkpoint(call, CheckpointKind.APPROVED, edited, answered.question)
     if call.core.advisers:
         await request_votes(call, tool, edited)

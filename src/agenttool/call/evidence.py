@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import cast
 
-from agenttool.codec import parse_object, read, sorted_json
+from agenttool.codec import Lazy, parse_object, read, sorted_json
 from agenttool.codec.moments import timestamp
 from agenttool.errors import RecordError
 from agenttool.hooks.execution import HookRun
@@ -128,17 +128,31 @@ class Decided(Evidence, frozen=True):
         )
 
 
-def answer_given(decision: PermissionDecision) -> Complete:
-    """Return the evidence of the answer to an approval request, or of its expiry: the decision and the approver."""
-    decision_id, reason = decision.decision_id, decision.reason
-    approver = None if reason is None else (reason.details or {}).get("approver")
-    data: JsonObject = {
-        "decision_id": decision_id,
-        "behavior": decision.behavior.value,
-        "decided_by": decision.decided_by,
-        **({} if approver is None else {"approver": approver}),
-    }
-    return Complete(data, {"permission_decision_refs": (decision_id,)}, (decision,))
+class AnswerGiven(Evidence, frozen=True):
+    """The answer to an approval request, or its expiry; its record is made when it is first read."""
+
+    made: Lazy[PermissionDecision]
+
+    @property
+    def decision(self) -> PermissionDecision:
+        """The record of the decision."""
+        return self.made.value
+
+    def members(self, event: EventType) -> JsonObject:
+        """Return the decision and the approver."""
+        members: JsonObject = {"decision_id": self.decision.decision_id, "behavior": self.decision.behavior.value}
+        reason = self.decision.reason
+        approver = None if reason is None else (reason.details or {}).get("approver")
+        members["decided_by"] = self.decision.decided_by
+        return members if approver is None else {**members, "approver": approver}
+
+    def contributes(self) -> Mapping[str, object]:
+        """Return the ref of the decision."""
+        return {"permission_decision_refs": (self.decision.decision_id,)}
+
+    def records(self, fact: Fact) -> tuple[Record, ...]:
+        """Return the decision."""
+        return (self.decision,)
 
 
 class HookRan(Evidence, frozen=True):

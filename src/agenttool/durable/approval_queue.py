@@ -130,14 +130,15 @@ class ApprovalQueue:
             known = question if isinstance(question, Question) else await self.get(question)
             given = remembering(known, given, remember, save, () if files is None else files.names)
         approver = by if isinstance(by, Approver) else Approver(os_user=self._core.os_user(), claim=by)
+        shown: Question | Digest | None = shown_digest
         if isinstance(question, Question):
-            question, shown_digest = question.approval_id, shown_digest or question.shown_digest
+            question, shown = question.approval_id, shown_digest or question
         approval_id = ApprovalId(question)
         if isinstance(cast("object", approval_id), str) and approval_id in self._core.questions.unstored:
-            outcome = record_answer(self._core, approval_id, given, by=approver, shown_digest=shown_digest)
+            outcome = record_answer(self._core, approval_id, given, by=approver, shown=shown)
         else:
             await self._recovery.judge_waiting()
-            outcome = await self._recovery.answer(approval_id, given, by=approver, shown_digest=shown_digest)
+            outcome = await self._recovery.answer(approval_id, given, by=approver, shown=shown)
         # `files.names` looks on the disk, so it is the last condition.
         if isinstance(given, Remember) and isinstance(outcome, Answered) and files is not None and save in files.names:
             files.append(save, {"name": str(approval_id), **settings_rule(given)})

@@ -40,10 +40,10 @@ class OneProcess:
         return False
 
     async def answer(
-        self, approval_id: ApprovalId, given: Answer, *, by: Approver, shown_digest: Digest | None = None
+        self, approval_id: ApprovalId, given: Answer, *, by: Approver, shown: Question | Digest | None = None
     ) -> Answered | Refused:
         """Answer an open question, and resume its call; the first answer stands."""
-        return answer(self._core, approval_id, given, by=by, shown_digest=shown_digest)
+        return answer(self._core, approval_id, given, by=by, shown=shown)
 
     async def questions(self, limit: int, after: ApprovalId | None = None) -> tuple[Question, ...]:
         """Return the open questions, the oldest first."""

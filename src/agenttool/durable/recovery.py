@@ -28,7 +28,7 @@ from agenttool.durable.resume import (
 from agenttool.durable.stored_approvals import StoredApprovals, is_forged
 from agenttool.errors import RecordError, StoreError
 from agenttool.journal.projection import invocation_of
-from agenttool.policy.approvals import Answer, Answered, Approver, ByRules, Refused
+from agenttool.policy.approvals import Answer, Answered, Approver, ByRules, Question, Refused
 from agenttool.policy.decide import Policy
 from agenttool.ports.deferred import RESULT_PREFIX
 from agenttool.ports.stores import NO_CHECKPOINT, LeaseExpired, LeaseLost, OpenCall, RecoverableCalls, SavedCheckpoint
@@ -312,13 +312,13 @@ class Recovery:
         return await self.calls.due(now=self._last_lease, after=after, limit=PAGE)
 
     async def answer(
-        self, approval_id: ApprovalId, given: Answer, *, by: Approver, shown_digest: Digest | None = None
+        self, approval_id: ApprovalId, given: Answer, *, by: Approver, shown: Question | Digest | None = None
     ) -> Answered | Refused:
         """Record the answer to a question of any process, and deliver it if its call waits here."""
         if approval_id in self.core.questions.waiting:
             await self.core.journal.log.settle()  # the approver of the program may be faster than the disk
         await self._end_orphan(ApprovalId(str(approval_id)))
-        outcome = await self.approvals.answer(ApprovalId(str(approval_id)), given, by=by, shown_digest=shown_digest)
+        outcome = await self.approvals.answer(ApprovalId(str(approval_id)), given, by=by, shown=shown)
         if isinstance(outcome, Answered):
             await self.start()
             # The next poll resumes the call of a dead process: this process may be about to end.

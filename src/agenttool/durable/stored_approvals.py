@@ -107,7 +107,7 @@ class StoredApprovals:
         return _open_question(await self.calls.get(invocation_id))
 
     async def answer(
-        self, approval_id: ApprovalId, given: Answer, *, by: Approver, shown_digest: Digest | None = None
+        self, approval_id: ApprovalId, given: Answer, *, by: Approver, shown: Question | Digest | None = None
     ) -> Answered | Refused:
         """Record the answer to a question of any process; the first answer stands."""
         opened = await self.calls.by_approval(approval_id)
@@ -123,9 +123,9 @@ class StoredApprovals:
             fault = fault_of_edit(self._call_of(opened, checkpoint), question, given, checkpoint.arguments)
         if fault is not None:
             return Refused(approval_id=approval_id, reason=RefusalReason.BAD_INPUT, message=fault)
-        book, now = Approvals(), timestamp(self.core.now_ns())
+        book = Approvals()
         book.open(question)
-        outcome = book.answer(approval_id, given, by=by, now=now, shown_digest=shown_digest)
+        outcome = book.answer(approval_id, given, by=by, now=timestamp(self.core.now_ns()), shown=shown)
         if isinstance(outcome, Answered):
             status = await self.calls.answer(approval_id, record_answer(self.core, outcome), now_ns=self.core.now_ns())
             if status is AnswerStatus.EXPIRED:
@@ -227,8 +227,8 @@ def load_answer(read_facts: ReadFacts, question: Question, body: bytes) -> Answe
         stored = replace(stored, answer=denied, by=Approver(), at=question.asked_at, shown_digest=None)
     book = Approvals()
     book.open(question)
-    by, now, shown_digest = stored.by, stored.at, stored.shown_digest
-    outcome = book.answer(question.approval_id, stored.answer, by=by, now=now, shown_digest=shown_digest)
+    by, now, shown = stored.by, stored.at, stored.shown_digest
+    outcome = book.answer(question.approval_id, stored.answer, by=by, now=now, shown=shown)
     return outcome if isinstance(outcome, Answered) else None
 
 

@@ -223,7 +223,7 @@ class Answered(Part, frozen=True, kw_only=True):
 
     Attributes:
         input_digest: the digest of the only input that the answer is about: the one asked about, or the edited one.
-        shown_digest: the digest of what the approver was shown; none if the caller did not pass it.
+        was_shown: whether the caller passed what the approver was shown, and it was this question.
         rule: the rule to add to the session's rules, where the answer is to be remembered.
     """
 
@@ -232,8 +232,13 @@ class Answered(Part, frozen=True, kw_only=True):
     by: Approver
     at: Timestamp
     input_digest: Digest
-    shown_digest: Digest | None = None
+    was_shown: bool = False
     rule: Rule | None = None
+
+    @property
+    def shown_digest(self) -> Digest | None:
+        """The digest of what the approver was shown; none if the caller did not pass it."""
+        return self.question.shown_digest if self.was_shown else None
 
 
 class Approvals:
@@ -280,20 +285,21 @@ class Approvals:
         *,
         by: Approver,
         now: Timestamp,
-        shown_digest: Digest | None = None,
+        shown: Question | Digest | None = None,
     ) -> Answered | Refused:
         """Record the one answer of the approver `by` to a question; a refused answer changes nothing.
 
-        An answer with the digest of what the approver was shown is refused if that is not the question.
+        An answer with what the approver was shown, or its digest, is refused if that is not the question.
         """
         question = self._open.get(approval_id) if isinstance(cast("object", approval_id), str) else None
         if question is None:
             return self.closed(ApprovalId(str(approval_id)))
         if has_passed(question.expires_at, now):
             return refused(approval_id, RefusalReason.EXPIRED)
-        if shown_digest not in (None, question.shown_digest):
+        digest = shown.shown_digest if isinstance(shown, Question) and shown is not question else shown
+        if digest is not None and digest is not question and digest != question.shown_digest:
             return refused(approval_id, RefusalReason.OTHER_QUESTION)
-        answered = _read_answer(question, answer, by, now, shown_digest)
+        answered = _read_answer(question, answer, by, now, was_shown=shown is not None)
         if isinstance(answered, Answered):
             is_by_rules = isinstance(answer, ByRules)
             self._end(decided_by_rules(approval_id) if is_by_rules else refused(approval_id, _ANSWERED, by.name))
@@ -367,7 +373,7 @@ def end_in_records(records: Iterable[Record], question: DecisionId) -> Refused |
 
 
 def _read_answer(
-    question: Question, answer: Answer, by: Approver, now: Timestamp, shown_digest: Digest | None
+    question: Question, answer: Answer, by: Approver, now: Timestamp, *, was_shown: bool
 ) -> Answered | Refused:
     digest, rule, problem = question.input_digest, None, RefusalReason.BAD_ANSWER
     try:
@@ -387,14 +393,14 @@ def _read_answer(
         by=by,
         at=now,
         input_digest=digest,
-        shown_digest=shown_digest,
+        was_shown=was_shown,
         rule=rule,
     )
 
 
 def _check_said(answer: object, claim: object) -> None:
     """Reject anything that is not an answer, so that no other object can approve a call."""
-    if not isinstance(answer, Allow | Deny | Edit | Remember | ByRules):
+    if not isinstance(answer, Answer):
         got = f"the class {answer.__name__}" if isinstance(answer, type) else f"a {type(answer).__name__}"
         raise TypeError(f"an answer is an Allow, Deny, Edit or Remember, got {got}; make one")
     words = answer.message if isinstance(answer, Deny) else answer.feedback

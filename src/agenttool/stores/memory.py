@@ -295,4 +295,4 @@ class MemoryDocuments:
 
     async def keys(self, kind: str, *, prefix: str = "", limit: int) -> Sequence[str]:
         """Return keys in order."""
-        return [key for key, _ in await self.page(kind, prefix=prefix, limit=limit)]
+        return sorted(key for key in self._kinds.get(kind, ()) if key.startswith(prefix))[:limit]
