@@ -311,3 +311,20 @@ async def test_a_damaged_row_does_not_hide_the_other_started_calls(open_store, t
     taken = await successor.open_calls.claim_one(invocation_number(1), now=Moment(LATER), if_due=True)
     assert taken.invocation_id == invocation_number(1)
     await successor.close()
+
+
+async def test_facts_that_arrive_while_the_lease_is_released_are_written(open_store, write):
+    store = open_store("leaving")
+    await store.open_calls.renew_lease(Moment(LATEST))
+    await write(store, 1)
+
+    async def end_late(number):
+        for _ in range(number):
+            await asyncio.sleep(0)
+        await write(store, 2 + number)
+
+    await asyncio.gather(store.open_calls.release_lease(), *map(end_late, range(6)))
+    await store.close()
+    other = open_store("other")
+    for number in range(1, 8):
+        assert len(other.log.stored_facts_of(invocation_number(number))) == PER_CALL

@@ -20,7 +20,7 @@ from agenttool.errors import StoreError
 from agenttool.ports.stores import LeaseLost
 from agenttool.stores.sqlite.connect import BUSY_TIMEOUT_S, StoreBusy
 from agenttool.stores.sqlite.fact_rows import PendingFact
-from agenttool.stores.sqlite.writer import WriteBatch, Writer
+from agenttool.stores.sqlite.writer import LeaseState, WriteBatch, Writer
 
 LINGER_S = 0.05
 """How long facts may stay in memory if no caller settles."""
@@ -213,11 +213,11 @@ class GroupCommit:
         await (self._commit_now(loop) if self.batch and self._is_free else self._join(loop))
 
     async def perform(
-        self, change: Callable[[sqlite3.Connection], _T], *, registers: bool = False, erases: bool = False
+        self, change: Callable[[sqlite3.Connection], _T], *, lease: LeaseState | None = None, erases: bool = False
     ) -> _T:
         """Make a change in the next transaction, and return its outcome once it is stored."""
         outcome: list[_T] = []
-        self.batch.registers |= registers
+        self.batch.lease = lease or self.batch.lease
         self.batch.erases |= erases
         self.batch.changes.append(lambda connection: outcome.append(change(connection)))
         await self.settle()

@@ -92,7 +92,7 @@ class SqliteOpenCalls:
             renew_lease(connection, self.owner, until)
             index_rows(connection)
 
-        await self._group.perform(change, registers=registers)
+        await self._group.perform(change, lease=LeaseState.HELD if registers else None)
 
     def replace_owner(self) -> Collection[InvocationId]:
         """Take a new owner name after the lease was lost."""
@@ -108,7 +108,7 @@ class SqliteOpenCalls:
                 delete_lease(connection, self.owner)
                 index_rows(connection)
 
-            await self._group.perform(change)
+            await self._group.perform(change, lease=LeaseState.NONE)
         self._writer.lease = LeaseState.NONE
 
     async def processes(self, now: Moment) -> Collection[str]:

@@ -76,7 +76,7 @@ class WriteBatch:
         born: calls whose first fact is in this batch and was in no failed batch; nothing of them is on disk.
         finished: started or claimed calls on disk that this batch ends or makes unowned.
         erases: whether it removes sensitive data, of which the write-ahead log may have no copy.
-        registers: whether one of the changes writes the lease of this process.
+        lease: the lease of this process once the batch is stored; none if no change writes or deletes it.
         is_unindexed: whether its facts are written as unindexed rows.
         is_stored: whether it was committed, also if the writer raised meanwhile.
         size: how many bytes its facts took when they were written.
@@ -92,7 +92,8 @@ class WriteBatch:
         self.checkpoints: dict[str, SavedCheckpoint] = {}
         self.removed: list[str] = []
         self.changes: list[Change] = []
-        self.erases = self.registers = self.is_unindexed = self.is_stored = False
+        self.erases = self.is_unindexed = self.is_stored = False
+        self.lease: LeaseState | None = None
         self.size = 0
 
     def __bool__(self) -> bool:
@@ -114,7 +115,7 @@ class WriteBatch:
         self.removed += later.removed
         self.erases |= later.erases
         self.changes = later.changes
-        self.registers = later.registers
+        self.lease = later.lease
         return self
 
     def drop(self, calls: Collection[str]) -> None:
@@ -263,8 +264,8 @@ class Writer:
                 self._disconnect()
                 raise
             finally:
-                if batch.is_stored and batch.registers:
-                    self.lease = LeaseState.HELD
+                if batch.is_stored and batch.lease is not None:
+                    self.lease = batch.lease  # before the next commit, which may start at once
         self._pages += (1 if batch.is_unindexed else _PAGES_PER_COMMIT) + batch.size // _PAGE
 
     def _write(self, batch: WriteBatch, deadline: float) -> ChainEnd:
@@ -343,7 +344,7 @@ class Writer:
             raise self._file.lost("was overwritten with another journal")
 
     def _refuse_without_lease(self, batch: WriteBatch, *, has_lease: bool) -> None:
-        if self.lease is LeaseState.NONE or batch.registers:
+        if self.lease is LeaseState.NONE or batch.lease is LeaseState.HELD:
             return
         if self.lease is LeaseState.LOST:
             raise StoreError("this process lost its lease and has no new one yet; try again")
