@@ -277,6 +277,8 @@ def test_a_call_whose_end_cannot_be_stored_is_open_with_the_fault_until_the_disk
             state = made.json() if path == "/v1/calls" else made.json()["items"][0]
             assert (made.status_code, state["status"], state["result"]) == (202, "running", None)
             assert "the disk fails" in state["notice"]
+            read = http.get(f"/v1/calls/{state['invocation_id']}")
+            assert (read.status_code, read.json()["status"], read.json()["result"]) == (200, "running", None)
             disk.undo()
             ended = http.get(f"/v1/calls/{state['invocation_id']}", params={"wait": 60}).json()
             assert (ended["status"], ended["result"]["error"]["error_code"]) == ("failed", "result_not_stored")

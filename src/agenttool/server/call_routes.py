@@ -252,12 +252,13 @@ def _unknown_call(invocation_id: str) -> Problem:
 
 
 async def _own_invocation(tenant: Tenant, principal: Principal, invocation_id: str) -> ToolInvocation:
-    """Return the invocation of a call that a principal may read.
+    """Return the invocation of a call that a principal may read, as it was stored last: the disk may be failing.
 
     Raises:
         Problem: there is none.
     """
-    invocation = await tenant.runtime.journal.invocation(invocation_id)
+    stored = tenant.runtime.inspection.log.stored_facts_of(InvocationId(invocation_id))
+    invocation = invocation_of(stored) or await tenant.runtime.journal.invocation(invocation_id)
     if invocation is None or (not principal.has(*READERS) and invocation.actor_ref != principal.subject):
         raise _unknown_call(invocation_id)
     return invocation
