@@ -3,6 +3,7 @@
 import pytest
 
 from agenttool import Runtime, make_tool, tool
+from agenttool.config.reader import user_folder
 
 EVERYTHING = {"behavior": "allow", "tool": "*"}
 
@@ -311,6 +312,13 @@ MOVER = members(source=TEXT, destination=TEXT, note=TEXT)
         ({"source": "file://state/journal.db"}, True, True),
         ({"source": "FILE:state/journal.db?mode=ro"}, True, True),
         ({"source": "file:state%2Fjournal%2edb?mode=ro#x"}, True, True),
+        ({"source": "sqlite:state/journal.db"}, True, True),
+        ({"source": "sqlite:///state/journal.db?mode=ro"}, True, True),
+        ({"source": "sqlite:///{here}/state/journal.db"}, True, True),
+        ({"source": "jdbc:sqlite:{here}/state/journal.db"}, True, True),
+        ({"source": "view-source:file://{here}/settings.toml"}, True, True),
+        ({"source": "@state/journal.db"}, True, True),
+        ({"source": "note: state/journal.db"}, True, False),
         ({"source": "src/a.py", "destination": "state"}, False, True),
         ({"source": "src/a.py", "destination": "file://{here}/state/"}, False, True),
         ({"source": "src/.."}, False, True),
@@ -356,6 +364,14 @@ async def test_names_of_members_and_nested_texts_are_asked_about_if_they_are_pat
     async with opened(place, BROAD, asked, make_tool("edit", OPEN, accept, namespace="shop")) as rt:
         result = await rt.call("edit", arguments)
     assert (len(asked), result.ok) == (int(is_asked), not is_asked)
+
+
+async def test_the_tokens_and_trust_of_the_user_are_asked_about_if_one_settings_file_is_named(place):
+    asked, folder = [], user_folder()
+    async with opened(place, BROAD, asked) as rt:
+        for path in (folder / "mcp-tokens" / "a.json", folder / "agenttool.toml"):
+            assert not (await rt.call("read_file", {"path": str(path)})).ok
+    assert len(asked) == 2
 
 
 async def test_a_child_runtime_asks_about_the_files_of_the_runtime(place):

@@ -142,8 +142,11 @@ def _read_mode(settings: Config, mode: str | None = None) -> PermissionMode:
 
 
 def _settings_files(settings: Config) -> tuple[str, ...]:
-    """Return path patterns for the files that settings come from, and for secrets, keys and hooks that they name."""
-    files = () if settings.named_file is None else (settings.named_file,)
+    """Return path patterns for the files that settings come from, and for secrets, keys and hooks that they name.
+
+    The user's folder also has the tokens of sources and the trust of projects, whichever file applies.
+    """
+    files = () if settings.named_file is None else (settings.named_file, user_folder())
     if settings.is_layered:
         files = (*(each.file for each in settings_layers()), user_folder())
     jwt = None if settings.server is None else settings.server.jwt

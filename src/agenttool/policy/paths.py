@@ -20,10 +20,12 @@ MAX_PATH = 8192
 """A longer text is no path that a system would take."""
 
 _MAX_DECODINGS = 3
+_MAX_READINGS = 40
+"""A text with more readings, such as `a:/a:/a:/…`, is no path that can be read."""
 _UNREADABLE = re.compile(r"\0|^[A-Za-z]:[/\\]|(?:^|[/\\])\.{1,2} +(?:[/\\]|$)")
 _WILDCARDS = re.compile(r"[*?]+")
-_FILE_END = re.compile(r"[?#]")
-_FILE_URI = re.compile(r"file:(?://[^/\\?#]*(?=[/\\]))?([^?#]*)", re.IGNORECASE)
+_URI_END = re.compile(r"[?#]")
+_URI = re.compile(r"(?:@|[a-z][a-z0-9+.-]*:)+(?=\S)((?://[^/\\?#]*(?=[/\\]))?([^?#]*).*)", re.IGNORECASE | re.DOTALL)
 
 SOURCE_FILES = frozenset(
     """
@@ -83,8 +85,8 @@ class Workspace:
             return False
         decoded = decodings(text) if "%" in text else ()
         text = _folded_case(decoded[-1] if decoded else text)
-        if text.startswith("file:"):
-            text = _FILE_END.split(text, maxsplit=1)[0]
+        if ":" in text:
+            text = _URI_END.split(text, maxsplit=1)[0]
         parts, folders = self._protected_names
         if any(part in text for part in parts):
             return True
@@ -196,7 +198,7 @@ def resolve_word(text: str, workspace: Workspace, *, base: str | None, expands: 
 
     Links are resolved before the first wildcard, and not in the names that the shell inserts for it.
     """
-    readings = [_absolute(each, base, workspace.home) for each in (text, *file_uri_paths(text))]
+    readings = [_absolute(each, base, workspace.home) for each in (text, *uri_paths(text))]
     return _resolved(text, readings, workspace, _expanded_candidates if expands else _candidates)
 
 
@@ -240,9 +242,9 @@ def _readings(text: str) -> tuple[str, ...]:
         if not reading or len(reading) > MAX_PATH or _UNREADABLE.search(reading):
             return ()
         decoded = decodings(reading)
-        if not decoded:
+        if not decoded or len(found) > _MAX_READINGS:
             return ()
-        for other in (decoded[-1], reading.replace("\\", "/"), _folded(reading), *file_uri_paths(reading)):
+        for other in (decoded[-1], reading.replace("\\", "/"), _folded(reading), *uri_paths(reading)):
             if other not in found:
                 found[other] = None
                 todo.append(other)
@@ -259,14 +261,18 @@ def decodings(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def file_uri_paths(text: str) -> tuple[str, ...]:
-    """Return the paths that programs may read from a `file:` URI, with and without its host; none for other texts."""
-    match = _FILE_URI.match(text)
+def uri_paths(text: str) -> tuple[str, ...]:
+    """Return the paths that programs may read from a URI or from `@FILE`; none for other texts.
+
+    Programs read `file://x/y` with and without its host, and `sqlite:///x` as a relative path, too.
+    """
+    match = _URI.match(text)
     if match is None:
         return ()
-    path = (decodings(match[1]) or (match[1],))[-1]
-    whole = text.partition(":")[2].removeprefix("//")
-    return tuple(each for each in dict.fromkeys((path, whole)) if each)
+    path = (decodings(match[2]) or (match[2],))[-1]
+    whole = match[1].removeprefix("//")
+    relative = _URI_END.split(whole, maxsplit=1)[0].lstrip("/")
+    return tuple(each for each in dict.fromkeys((path, whole, relative)) if each)
 
 
 def _folded(text: str) -> str:
