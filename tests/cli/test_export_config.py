@@ -1,6 +1,7 @@
 """`agenttool export-config`: a client with the printed settings reaches the tools."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -19,10 +20,9 @@ def double(number: int) -> int:
 """
 
 
-def run(*words, cwd):
-    return subprocess.run(
-        [sys.executable, "-m", "agenttool", *words], cwd=cwd, capture_output=True, text=True, check=False
-    )
+def run(*words, cwd, **variables):
+    command, env = [sys.executable, "-m", "agenttool", *words], {**os.environ, **variables}
+    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
 
 
 def test_the_printed_command_serves_the_tools_from_any_folder(tmp_path):
@@ -58,6 +58,38 @@ BEARER = {"Authorization": "Bearer ${env:GATEWAY_TOKEN}"}
     ("client", "expected"),
     [
         ("vscode", {"servers": {"agenttool": {"type": "http", "url": "http://127.0.0.1:8000/mcp", "headers": BEARER}}}),
+        ("windsurf", {"mcpServers": {"agenttool": {"serverUrl": "http://127.0.0.1:8000/mcp", "headers": BEARER}}}),
+        (
+            "gemini-cli",
+            {
+                "mcpServers": {
+                    "agenttool": {
+                        "httpUrl": "http://127.0.0.1:8000/mcp",
+                        "headers": {"Authorization": "Bearer ${GATEWAY_TOKEN}"},
+                    }
+                }
+            },
+        ),
+        (
+            "codex",
+            {
+                "mcp_servers": {
+                    "agenttool": {"url": "http://127.0.0.1:8000/mcp", "bearer_token_env_var": "GATEWAY_TOKEN"}
+                }
+            },
+        ),
+        (
+            "opencode",
+            {
+                "mcp": {
+                    "agenttool": {
+                        "type": "remote",
+                        "url": "http://127.0.0.1:8000/mcp",
+                        "headers": {"Authorization": "Bearer {env:GATEWAY_TOKEN}"},
+                    }
+                }
+            },
+        ),
         ("cursor", {"mcpServers": {"agenttool": {"url": "http://127.0.0.1:8000/mcp", "headers": BEARER}}}),
     ],
 )
@@ -65,6 +97,26 @@ def test_a_client_is_given_the_url_of_a_gateway_without_its_token(tmp_path, clie
     words = ("--url", "http://127.0.0.1:8000/mcp", "--token-env", "GATEWAY_TOKEN", "--json")
     done = run("export-config", client, *words, cwd=tmp_path)
     assert (json.loads(done.stdout), done.stderr) == (expected, "")
+
+
+def test_what_is_printed_for_a_client_can_be_imported_from_its_file(tmp_path):
+    home = tmp_path / "home"
+    files = {
+        "windsurf": ".codeium/windsurf/mcp_config.json",
+        "zed": ".config/zed/settings.json",
+        "codex": ".codex/config.toml",
+        "gemini-cli": ".gemini/settings.json",
+        "opencode": ".config/opencode/opencode.json",
+    }
+    for client, place in files.items():
+        done = run("export-config", client, "--name", client, cwd=tmp_path)
+        assert place in done.stderr
+        (home / place).parent.mkdir(parents=True)
+        (home / place).write_text(done.stdout)
+    imported = run("import", "--no-try", "--yes", "--json", cwd=tmp_path, HOME=str(home))
+    reasons = {row["server"]: row["reason"] for row in json.loads(imported.stdout)["servers"]}
+    assert reasons.keys() == files.keys()
+    assert all("it is agenttool itself" in each for each in reasons.values()), reasons
 
 
 def test_a_folder_that_does_not_exist_is_named(tmp_path):

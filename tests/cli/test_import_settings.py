@@ -405,6 +405,29 @@ def test_the_settings_of_opencode_are_imported(run):
     assert (source["env"], source["start_timeout_s"]) == ({"GITHUB_TOKEN": "${credentials.github_token}"}, 9)
 
 
+def test_tools_that_opencode_does_not_use_are_denied_by_a_rule(run):
+    fx = {"type": "local", "command": [sys.executable, "-I", "-S", FIXTURE]}
+    off = {"fx_die": False, "fx_en*": False, "fx_echo": True, "other_*": False, "*id": False}
+    write(run.project / "opencode.json", {"mcp": {"fx": fx}, "tools": off, "permission": {"fx_add": "deny"}})
+    done = run("import", "opencode", "--yes", "--json")
+    assert rows_of(done)["fx"]["state"] == "ready", done.stderr
+    (rule,) = settings_of(run)["rules"]
+    assert (rule["behavior"], rule["operation"]) == ("deny", ["die", "en*", "*id", "add"])
+    tried = {
+        each: run("policy", "try", f"fx.{each}", "--settings", "agenttool.toml").stdout for each in ("env", "echo")
+    }
+    assert {name: "deny" in text for name, text in tried.items()} == {"env": True, "echo": False}, tried
+
+
+def test_servers_that_gemini_excludes_are_skipped(run):
+    servers = {name: program() for name in ("used", "excluded", "other")}
+    mcp = {"allowed": ["used", "excluded"], "excluded": ["excluded"]}
+    write(run.home / ".gemini" / "settings.json", {"mcpServers": servers, "mcp": mcp})
+    done = run("import", "gemini-cli", "--yes", "--json", "--no-try")
+    states = {name: row["state"] for name, row in rows_of(done).items()}
+    assert states == {"used": "untried", "excluded": "skipped", "other": "skipped"}
+
+
 def test_variables_and_allowed_tools_of_gemini_become_credentials_and_rules(run):
     server = program(env={"GITHUB_TOKEN": "$GITHUB_TOKEN"}, includeTools=["echo", "add"], timeout=30_000)
     write(run.home / ".gemini" / "settings.json", {"theme": "dark", "mcpServers": {"fx": server}})

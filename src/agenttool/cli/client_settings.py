@@ -76,6 +76,9 @@ _FILES = (
     ("cursor", "home", ".cursor/mcp.json"),
     ("vscode", "project", ".vscode/mcp.json"),
     ("vscode", "applications", "Code/User/mcp.json"),
+    ("windsurf", "home", ".codeium/windsurf/mcp_config.json"),
+    ("zed", "project", ".zed/settings.json"),
+    ("zed", "home", ".config/zed/settings.json"),
     (_CODEX, "project", ".codex/config.toml"),
     (_CODEX, "home", ".codex/config.toml"),
     (_GEMINI, "project", ".gemini/settings.json"),
@@ -212,9 +215,30 @@ def read_servers(origin: ClientFile, here: Path, is_own: Callable[[str], bool]) 
     listed = [*_objects(content.get("inputs")), *_objects(nested.get("inputs"))]
     inputs = {str(each.get("id")): each for each in listed}
     disabled: JsonObject = {key: {"disabled": True} for key in _texts(project.get("disabledMcpServers")) or ()}
+    if origin.client == _GEMINI:
+        allowed, excluded = _texts(nested.get("allowed")), _texts(nested.get("excluded")) or ()
+        names = (name for table in tables for name in _object(table))
+        disabled = {each: {"disabled": True} for each in names if each in excluded or each not in (allowed or (each,))}
     for table in tables:
         for name, members in _object(table).items():
-            yield client_server(name, disabled.get(name, members), origin, is_own, inputs)
+            off: list[Json] = [*_denied_by_opencode(name, content)] if origin.client == _OPENCODE else []
+            given: Json = {**members, "denied_tools": off} if off and isinstance(members, dict) else members
+            yield client_server(name, disabled.get(name, given), origin, is_own, inputs)
+
+
+def _denied_by_opencode(name: str, content: JsonObject) -> Iterator[str]:
+    """Yield patterns for the tools of a server that opencode does not use; there each begins with the server's name.
+
+    A pattern that begins before the name of the tool covers at least the tools that it covers in opencode.
+    """
+    prefix = f"{name}_"
+    switches = {**_object(content.get("tools")), **_object(content.get("permission"))}
+    for pattern in (each for each, value in switches.items() if value in (False, "deny")):
+        head, star, rest = pattern.partition("*")
+        if pattern.startswith(prefix):
+            yield pattern.removeprefix(prefix)
+        elif star and prefix.startswith(head):
+            yield f"*{rest.lstrip('*_')}"
 
 
 def client_server(

@@ -13,6 +13,7 @@ from agenttool.cli.client_settings import client_files
 from agenttool.cli.options import SettingsOption, StoreOption, ToolsOption, argument, option
 from agenttool.cli.output import hint, is_json
 from agenttool.config import AUTO, load_config
+from agenttool.config.writer import toml_key, toml_table
 from agenttool.records import Json, JsonObject
 
 
@@ -23,15 +24,38 @@ class ConfiguredClient(StrEnum):
     CLAUDE_DESKTOP = "claude-desktop"
     CURSOR = "cursor"
     VSCODE = "vscode"
+    WINDSURF = "windsurf"
+    ZED = "zed"
+    CODEX = "codex"
+    GEMINI_CLI = "gemini-cli"
+    OPENCODE = "opencode"
     FILE = "file"
 
 
+_KEYS = {
+    ConfiguredClient.VSCODE: "servers",
+    ConfiguredClient.ZED: "context_servers",
+    ConfiguredClient.CODEX: "mcp_servers",
+    ConfiguredClient.OPENCODE: "mcp",
+}
+"""The member with the servers in the settings of each client; most call it `mcpServers`."""
+
+_URLS = {ConfiguredClient.WINDSURF: "serverUrl", ConfiguredClient.GEMINI_CLI: "httpUrl"}
+_TYPES = {
+    ConfiguredClient.CLAUDE_CODE: "http",
+    ConfiguredClient.VSCODE: "http",
+    ConfiguredClient.OPENCODE: "remote",
+    ConfiguredClient.FILE: "http",
+}
+"""The `type` of a server with a URL; the other clients have none."""
+
 _TOKEN = {
-    ConfiguredClient.CLAUDE_CODE: "${%s}",
     ConfiguredClient.CURSOR: "${env:%s}",
     ConfiguredClient.VSCODE: "${env:%s}",
+    ConfiguredClient.WINDSURF: "${env:%s}",
+    ConfiguredClient.OPENCODE: "{env:%s}",
 }
-"""How each client writes an environment variable in a header."""
+"""How a client writes an environment variable in a header; most write `${NAME}`."""
 
 
 def export_config(  # noqa: PLR0913 -- one for each option of the command
@@ -63,33 +87,42 @@ def export_config(  # noqa: PLR0913 -- one for each option of the command
             *(("--from", each) for each in places or ()),
             ("--settings", settings),
         )
-        entry = _program(here, given)
+        entry = _program(client, here, given)
     else:
         entry = _address(client, f"{url.rstrip('/')}/{profile}" if profile else url, token_env)
-    key = "servers" if client is ConfiguredClient.VSCODE else "mcpServers"
-    typer.echo(json.dumps({key: {name: entry}}, indent=2, ensure_ascii=False))
+    key = _KEYS.get(client, "mcpServers")
+    if client is ConfiguredClient.CODEX and not is_json():
+        typer.echo(toml_table(f"[{key}.{toml_key(name)}]", entry).rstrip())
+    else:
+        typer.echo(json.dumps({key: {name: entry}}, indent=2, ensure_ascii=False))
     if not is_json():
         hint(_place(client, here))
 
 
-def _program(here: Path, options: Iterable[tuple[str, str | Path | None]]) -> JsonObject:
+def _program(client: ConfiguredClient, here: Path, options: Iterable[tuple[str, str | Path | None]]) -> JsonObject:
     """Return the entry of a client that starts `agenttool mcp`; clients start programs in a folder of their own."""
     script = Path(sys.executable).with_name("agenttool")
     args: list[Json] = [*(() if script.is_file() else ("-m", "agenttool")), "mcp", "--directory", str(here)]
     for name, value in options:
         args += [name, str(value)] if value is not None else []
-    return {"command": str(script) if script.is_file() else sys.executable, "args": args}
+    command = str(script) if script.is_file() else sys.executable
+    if client is ConfiguredClient.OPENCODE:
+        return {"type": "local", "command": [command, *args]}
+    return {"command": command, "args": args}
 
 
 def _address(client: ConfiguredClient, url: str, token_env: str | None) -> JsonObject:
-    entry: JsonObject = {"url": url}
-    if client is ConfiguredClient.CLAUDE_DESKTOP:  # its file has no servers with a URL
+    # The file of Claude Desktop has no servers with a URL, and that of Zed has no variables.
+    is_bridged = client is ConfiguredClient.CLAUDE_DESKTOP or (client is ConfiguredClient.ZED and token_env is not None)
+    if is_bridged:
         header = [f"Authorization: Bearer ${{{token_env}}}"] if token_env else []
         args: list[Json] = ["-y", "mcp-remote", url, *(word for each in header for word in ("--header", each))]
         return {"command": "npx", "args": args}
-    if client is not ConfiguredClient.CURSOR:
-        entry = {"type": "http", **entry}
-    if token_env is not None:
+    entry: JsonObject = {"type": _TYPES[client]} if client in _TYPES else {}
+    entry[_URLS.get(client, "url")] = url
+    if token_env is not None and client is ConfiguredClient.CODEX:
+        entry["bearer_token_env_var"] = token_env
+    elif token_env is not None:
         entry["headers"] = {"Authorization": "Bearer " + _TOKEN.get(client, "${%s}") % token_env}
     return entry
 
