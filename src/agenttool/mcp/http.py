@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import NamedTuple
 from weakref import WeakSet
 
 from mcp.server.auth.middleware.bearer_auth import AuthorizationContext
@@ -49,8 +50,7 @@ RETRY_MS = 1_000
 """How long a client waits before it resumes a stream."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredEvent:
+class StoredEvent(NamedTuple):
     """An event of a stream; the first one of each stream has no message."""
 
     number: int

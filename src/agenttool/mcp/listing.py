@@ -292,9 +292,3 @@ def _annotations(declared: DeclaredTool, native: JsonObject) -> JsonObject:
     }
     hints |= {name: value for name, value in facts.items() if isinstance(value, bool)}
     return hints if declared.declaration.title is None else {"title": declared.declaration.title, **hints}
-
-
-def inner_call(arguments: JsonObject) -> tuple[str, JsonObject]:
-    """Return the tool and the arguments of a `tool_call`."""
-    name = arguments.get("name")
-    return name if isinstance(name, str) else "", object_of(arguments.get("arguments"))

@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from typing import NamedTuple, TypeVar
@@ -50,8 +50,7 @@ GovernedCall = Callable[[str, JsonObject], Awaitable[ToolResult]]
 """Calls a tool by its qualified name with arguments, for the client of a request."""
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(NamedTuple):
     """A server that has an entry, or may have it.
 
     Attributes:
@@ -260,7 +259,7 @@ class Offers:
         tool = f"{owner.source.name}.{LISTS[OfferKind.RESOURCES].reader}"
         verdict = await self._verdict(tool, {"uri": owner.key}, caller) if owner.is_guess else None
         is_unasked = verdict is not None and verdict.behavior is Behavior.ALLOW
-        return replace(owner, within_s=GUESS_S) if is_unasked else owner
+        return owner._replace(within_s=GUESS_S) if is_unasked else owner
 
     async def _unasked(
         self, owners: list[Owner], kind: OfferKind, arguments: Callable[[str], JsonObject], caller: Caller

@@ -30,7 +30,7 @@ from agenttool.mcp.exchange import (
     wait_for_start,
     wire,
 )
-from agenttool.mcp.listing import INSTRUCTIONS, TOOL_CALL, TOOL_SEARCH, ToolList, ToolLister, definitions, inner_call
+from agenttool.mcp.listing import INSTRUCTIONS, TOOL_CALL, TOOL_SEARCH, ToolList, ToolLister, definitions
 from agenttool.mcp.offer_lists import OLD_NOT_FOUND
 from agenttool.mcp.offers import GovernedCall, Offers, StillAllowed
 from agenttool.mcp.profiles import McpOptions, has_source
@@ -291,7 +291,8 @@ class RuntimeMcpServer:
         if tools.is_searched and name == TOOL_SEARCH:
             return await self._search(context, tools, arguments)
         if tools.is_searched and name == TOOL_CALL:
-            name, arguments = inner_call(arguments)
+            given, arguments = arguments.get("name"), object_of(arguments.get("arguments"))
+            name = given if isinstance(given, str) else ""
         found = tools.find(name)
         if found is None and (meant := tools.without_source(name)):
             advice = " or ".join(map(repr, meant))

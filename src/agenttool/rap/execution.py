@@ -246,7 +246,8 @@ class CallRunner:
         )
         for message in ended:
             _log.warning("subscription %d has ended: %d of its events are undelivered", message.call, limit)
-        self.outbox.send_all((*sent, *ended))
+        for message in (*sent, *ended):
+            self.outbox.send(message)
         return len(sent)
 
     async def _run_generator(self, call: RapCall, events: AsyncGenerator[object]) -> None:

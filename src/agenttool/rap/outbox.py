@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from agenttool.adapters.rap.wire import ViewUpdate, write
@@ -57,11 +57,6 @@ class Outbox:
         if message.kind != "event":
             self.quota.acquire(message.call, message.caller)  # waiting events have a limit for each subscription
         self.tasks.start(self._deliver_all(message))
-
-    def send_all(self, messages: Iterable[tables.OutgoingMessage]) -> None:
-        """Start to deliver the messages of several calls."""
-        for message in messages:
-            self.send(message)
 
     async def _deliver_all(self, message: tables.OutgoingMessage) -> None:
         """Deliver the messages of a call in order: none overtakes a confirmation or follows a final one."""

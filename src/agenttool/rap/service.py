@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
-from agenttool.adapters.rap.credentials import Signed
+from agenttool.adapters.rap.credentials import Signed, origin_of
 from agenttool.adapters.rap.wire import Invocation, Migrate
 from agenttool.codec import read_own
 from agenttool.errors import StoreError
@@ -71,7 +71,8 @@ class ProviderService:
         """Continue the work of an earlier process: unsettled calls and undelivered messages."""
         for stored in await self._store.run(tables.unsettled_calls):
             self.runner.start(stored)
-        self._outbox.send_all(await self._store.run(tables.next_messages))
+        for message in await self._store.run(tables.next_messages):
+            self._outbox.send(message)
         self._tasks.start(self._clean_up())
 
     async def accept(self, call: tables.NewCall, invocation: Invocation) -> bool:
@@ -161,8 +162,10 @@ class ProviderService:
 
     async def _post(self, caller: str, url: str, body: bytes, headers: Mapping[str, str]) -> HttpReply:
         """Post a message to a runtime, with the credential of callbacks; the outbox retries it."""
-        headers = {**headers, **self.settings.callback_headers(url, body)}
-        options = RequestOptions(caller, send_once=isinstance(self.settings.presents, Signed))
+        presents, receivers = self.settings.presents, self.settings.presents_to
+        if presents is not None and (not receivers or origin_of(url) in receivers):
+            headers = {**headers, **presents.headers("POST", url, body)}
+        options = RequestOptions(caller, send_once=isinstance(presents, Signed))
         return await self._client.post(url, body, headers, options=options)
 
     async def _handle_rejection(self, message: tables.OutgoingMessage, status: int | None) -> None:

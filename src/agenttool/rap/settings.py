@@ -1,11 +1,11 @@
 """The settings of a provider."""
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agenttool.adapters.rap.credentials import Credential, origin_of
+from agenttool.adapters.rap.credentials import Credential
 from agenttool.errors import ConfigError
 from agenttool.http.ssrf import SsrfPolicy
 from agenttool.rap.declare import RapTool
@@ -62,9 +62,3 @@ class ProviderSettings:
             raise ConfigError(f"{name!r} requires the OAuth client {tool.requires_auth!r}; give it to the provider")
         self.tools[name] = tool
         return name
-
-    def callback_headers(self, url: str, body: bytes) -> Mapping[str, str]:
-        """Return the headers that authenticate a callback; none for an origin that may not see the credential."""
-        if self.presents is None or (self.presents_to and origin_of(url) not in self.presents_to):
-            return {}
-        return self.presents.headers("POST", url, body)

@@ -112,13 +112,7 @@ async def serve_runtime(
     if documents is None:
         raise ConfigError("a server needs a runtime with a store for documents; open it with Runtime.open")
     grants = AccessGrants(documents, time.time)
-    authenticator = Authenticator(
-        grants,
-        token=options.token,
-        verify_jwt=options.verify_jwt,
-        requires_key=options.requires_key,
-        is_secure=options.url.startswith("https://"),
-    )
+    authenticator = Authenticator(grants, options)
     info = ServerInfo.of(
         options,
         version=__version__,

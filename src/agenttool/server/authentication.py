@@ -1,7 +1,7 @@
 """Authentication of requests: by API key, JWT or console session, or as a program on this machine."""
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -14,6 +14,7 @@ from agenttool.ports.identity import LOCAL, AccessRole, IdentityKind, Principal
 from agenttool.ports.quota import OwnedEntries
 from agenttool.server.grants import AccessGrants, Grant, GrantKind
 from agenttool.server.problem import Problem
+from agenttool.server.protected_resource import AuthorizationServer
 
 CACHED_S = 1.0
 """How long a check of credentials is cached; a revocation by another process takes effect after that."""
@@ -59,6 +60,33 @@ class Identity:
 VerifyToken = Callable[[str], Awaitable[Identity]]
 """Returns the identity of a JWT, or raises `Problem`."""
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOptions:
+    """The settings of a server that are not those of its runtime.
+
+    Attributes:
+        url: the URL at which clients reach the server.
+        token: the one token of the settings; with it, every request needs credentials.
+        verify_jwt: verifies JWTs; None if the server accepts none.
+        login: where clients get these JWTs; None if they cannot find out.
+        requires_key: whether programs on this machine need a key, too.
+        approves_own_calls: whether approvers may answer for their own calls.
+        origins: the origins of web pages that may send requests, besides the console.
+        max_requests_per_s: the limit on the requests of one identity; None for no limit.
+    """
+
+    url: str = "http://127.0.0.1:8642"
+    token: Bearer | None = None
+    verify_jwt: VerifyToken | None = None
+    login: AuthorizationServer | None = None
+    requires_key: bool = False
+    approves_own_calls: bool = False
+    origins: Collection[str] = ()
+    max_requests_per_s: float | None = None
+    is_demo: bool = False
+
+
 _LOCAL_CALLER = Identity(
     principal=Principal(subject=LOCAL, kind=IdentityKind.LOCAL, roles=frozenset({AccessRole.CALLER}))
 )
@@ -74,29 +102,11 @@ _TOKEN_CALLER = Identity(
 class Authenticator:
     """Finds the identity of each request."""
 
-    def __init__(
-        self,
-        grants: AccessGrants,
-        *,
-        token: Bearer | None = None,
-        verify_jwt: VerifyToken | None = None,
-        requires_key: bool = False,
-        is_secure: bool = False,
-    ) -> None:
-        """Take the accepted credentials.
-
-        Args:
-            grants: the keys and sessions.
-            token: the one token of the settings.
-            verify_jwt: verifies JWTs; None if the server accepts none.
-            requires_key: whether programs on this machine need a key, too.
-            is_secure: whether clients reach the server by TLS.
-        """
+    def __init__(self, grants: AccessGrants, options: ServerOptions) -> None:
+        """Take the keys and sessions, and the other accepted credentials."""
         self.grants = grants
-        self._token = token
-        self._verify_jwt = verify_jwt
-        self._requires_key = requires_key or token is not None
-        self._is_secure = is_secure
+        self._options = options
+        self._is_secure = options.url.startswith("https://")
         self._cached: OwnedEntries[str, tuple[float, Identity]] = OwnedEntries("cached credentials", MAX_CACHED)
 
     async def identify(self, scope: Scope, headers: Mapping[str, str]) -> Identity:
@@ -118,7 +128,8 @@ class Authenticator:
         session = self.session_token(scope, headers)
         if session is not None:
             return await self._check(session, headers)
-        if self._requires_key or not _is_local_program(scope, headers):
+        needs_key = self._options.requires_key or self._options.token is not None
+        if needs_key or not _is_local_program(scope, headers):
             raise unauthorized(_MISSING)
         return _LOCAL_CALLER
 
@@ -137,13 +148,11 @@ class Authenticator:
             if grant is None:
                 raise unauthorized(_WRONG)
             return Identity(principal=grant.principal, grant=grant, expires_at_s=grant.expires_at_s)
-        if self._token is not None:
-            presented = {"authorization": headers.get("authorization", "")}
-            request = CredentialRequest(method="", url=None, headers=presented, body=b"")
-            if self._token.caller_of(request) is not None:
-                return _TOKEN_CALLER
-        if self._verify_jwt is not None and token.count(".") == 2:  # noqa: PLR2004 -- the parts of a JWT
-            return await self._verify_jwt(token)
+        options, request = self._options, CredentialRequest(method="", url=None, headers=headers, body=b"")
+        if options.token is not None and options.token.caller_of(request) is not None:
+            return _TOKEN_CALLER
+        if options.verify_jwt is not None and token.count(".") == 2:  # noqa: PLR2004 -- the parts of a JWT
+            return await options.verify_jwt(token)
         raise unauthorized(_WRONG)
 
     def session_token(self, scope: Scope, headers: Mapping[str, str]) -> str | None:

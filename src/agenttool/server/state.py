@@ -2,48 +2,19 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Self, cast
 
-from agenttool.adapters.rap.credentials import Bearer
 from agenttool.errors import StoreError
 from agenttool.ports.quota import CallerQuota
 from agenttool.records import JsonObject
 from agenttool.scheduler.timeouts import Deadlines
 from agenttool.server.access_messages import ServerInfo
-from agenttool.server.authentication import Authenticator, Identity, VerifyToken, unauthorized
+from agenttool.server.authentication import Authenticator, Identity, ServerOptions, unauthorized
 from agenttool.server.event_hub import CHECK_S
-from agenttool.server.protected_resource import AuthorizationServer
 from agenttool.server.read_pool import ReadPool
 from agenttool.server.tenants import Tenants
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerOptions:
-    """The settings of a server that are not those of its runtime.
-
-    Attributes:
-        url: the URL at which clients reach the server.
-        token: the one token of the settings; with it, every request needs credentials.
-        verify_jwt: verifies JWTs; None if the server accepts none.
-        login: where clients get these JWTs; None if they cannot find out.
-        requires_key: whether programs on this machine need a key, too.
-        approves_own_calls: whether approvers may answer for their own calls.
-        origins: the origins of web pages that may send requests, besides the console.
-        max_requests_per_s: the limit on the requests of one identity; None for no limit.
-    """
-
-    url: str = "http://127.0.0.1:8642"
-    token: Bearer | None = None
-    verify_jwt: VerifyToken | None = None
-    login: AuthorizationServer | None = None
-    requires_key: bool = False
-    approves_own_calls: bool = False
-    origins: Collection[str] = ()
-    max_requests_per_s: float | None = None
-    is_demo: bool = False
 
 
 @dataclass(slots=True)

@@ -96,12 +96,33 @@ class ConnectionPool(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One request about resources or prompts.
+
+    Attributes:
+        feature: the capability of the server that it needs.
+        shown_with: the feature with which models are shown its tool; None for never.
+        output: returns the output of a reply; None returns the reply as a value.
+        entries: the member of the reply with the entries of a list; None if it is no list.
+    """
+
+    feature: str
+    shown_with: str | None
+    method: str
+    description: str
+    properties: JsonObject
+    required: tuple[str, ...] = ()
+    output: Callable[[JsonObject, McpMapping], NativeOutput] | None = None
+    entries: str | None = None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class McpExecutor:
     """Calls one tool of a server.
 
     Attributes:
-        is_reviewed: whether the server defines the tool, so that a changed definition must not run.
+        operation: the request about resources or prompts that the tool sends; None for a tool of the server.
     """
 
     server: str
@@ -109,7 +130,12 @@ class McpExecutor:
     pool: ConnectionPool
     may_repeat: bool
     task_ids: PolledWork | None = None
-    is_reviewed: bool = True
+    operation: Operation | None = None
+
+    @property
+    def is_reviewed(self) -> bool:
+        """Whether the server defines the tool, so that a changed definition must not run."""
+        return self.operation is None
 
     async def start(self, job: Job, /) -> object:
         """Call the tool once, and return its output.
@@ -186,7 +212,7 @@ class McpExecutor:
             meta=object_of(result.get("_meta")) or None,
         )
         try:
-            return self.output(result, answered)
+            return self._output(result, answered)
         except TooManyBlocks as error:
             message = f"the result of the server {self.server!r} was refused: {error}; ask for less"
             raise call_failure(ErrorClass.RESULT_TOO_LARGE, message, code="too_many_blocks", is_safe=False) from error
@@ -212,19 +238,23 @@ class McpExecutor:
     @property
     def method(self) -> str:
         """The method of its requests."""
-        return "tools/call"
+        return "tools/call" if self.operation is None else self.operation.method
 
-    def output(self, result: JsonObject, mapping: McpMapping) -> NativeOutput:
-        """Return the native output of a result.
+    def _output(self, result: JsonObject, mapping: McpMapping) -> NativeOutput:
+        """Return the native output of a result; `reply_in` returns a reply about resources or prompts as it was sent.
 
         Raises:
             ValueError: the result is not valid; the message has the reason.
         """
-        return output_of(result, mapping)
+        if self.operation is None:
+            return output_of(result, mapping)
+        reply: JsonObject = {name: each for name, each in result.items() if name != "resultType"}
+        output = self.operation.output
+        return NativeOutput(value=reply, external_mappings=(mapping,)) if output is None else output(reply, mapping)
 
     def members(self, job: Job) -> JsonObject:
         """Return the parameters of the first request of a call."""
-        return {"name": self.tool, "arguments": job.call_input}
+        return {"name": self.tool, "arguments": job.call_input} if self.operation is None else job.call_input
 
     def _unavailable(self, error: Unavailable) -> ToolFailure:
         after = error.retry_after_s

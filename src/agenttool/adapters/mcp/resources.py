@@ -1,8 +1,7 @@
 """The resources and prompts of a server, as tools that read them."""
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import METHOD_NOT_FOUND, ServerCapabilities
@@ -10,11 +9,9 @@ from mcp_types import METHOD_NOT_FOUND, ServerCapabilities
 from agenttool.adapters.mcp.content import contents_output, messages_output
 from agenttool.adapters.mcp.declare import declare
 from agenttool.adapters.mcp.elicitation import ASK_USER
-from agenttool.adapters.mcp.execute import ConnectionPool, McpExecutor
+from agenttool.adapters.mcp.execute import ConnectionPool, McpExecutor, Operation
 from agenttool.adapters.mcp.session import TASKS_EXTENSION, McpSession
 from agenttool.adapters.mcp.settings import McpServer
-from agenttool.ports.executor import Job
-from agenttool.ports.output import NativeOutput
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import Json, JsonObject, Lifecycle, McpMapping, RiskLevel, ToolKind, WriteEffect
 from agenttool.records import replace as replace_record
@@ -32,27 +29,6 @@ _PROMPT: JsonObject = {
     "name": {"type": "string"},
     "arguments": {"type": "object", "additionalProperties": {"type": "string"}},
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """One request about resources or prompts.
-
-    Attributes:
-        feature: the capability of the server that it needs.
-        shown_with: the feature with which models are shown its tool; None for never.
-        output: returns the output of a reply; None returns the reply as a value.
-        entries: the member of the reply with the entries of a list; None if it is no list.
-    """
-
-    feature: str
-    shown_with: str | None
-    method: str
-    description: str
-    properties: JsonObject
-    required: tuple[str, ...] = ()
-    output: Callable[[JsonObject, McpMapping], NativeOutput] | None = None
-    entries: str | None = None
 
 
 OPERATIONS = {
@@ -141,30 +117,6 @@ async def listed_features(session: McpSession) -> tuple[str, ...]:
     return tuple(each for each in dict.fromkeys(found) if each is not None)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ReadingExecutor(McpExecutor):
-    """Sends one request about resources or prompts."""
-
-    @property
-    def method(self) -> str:
-        """The method of its requests."""
-        return OPERATIONS[self.tool].method
-
-    def members(self, job: Job) -> JsonObject:
-        """Return the members of the first request of a call."""
-        return job.call_input
-
-    def output(self, result: JsonObject, mapping: McpMapping) -> NativeOutput:
-        """Return the reply as output, from which `reply_in` returns it as it was sent.
-
-        Raises:
-            ValueError: the reply is not valid.
-        """
-        reply: JsonObject = {name: each for name, each in result.items() if name != "resultType"}
-        output = OPERATIONS[self.tool].output
-        return NativeOutput(value=reply, external_mappings=(mapping,)) if output is None else output(reply, mapping)
-
-
 def offered_name(native: str) -> str:
     """Return the name under which a tool of a server is offered.
 
@@ -187,7 +139,7 @@ def reading_tool(server: McpServer, name: str, pool: ConnectionPool, *, is_shown
         "inputSchema": {"type": "object", "properties": operation.properties, "required": required},
         "annotations": {"readOnlyHint": True},
     }
-    executor = ReadingExecutor(server.name, name, pool, may_repeat=True, is_reviewed=False)
+    executor = McpExecutor(server.name, name, pool, may_repeat=True, operation=operation)
     # A deprecated tool can be called, and is not shown to models.
     lifecycle = Lifecycle.AVAILABLE if is_shown else Lifecycle.DEPRECATED
     tool = declare(server, definition, executor, lifecycle=lifecycle)
