@@ -6,7 +6,7 @@ dispatcher below them, which returns each result as the server sent it.
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
@@ -37,10 +37,10 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from agenttool.codec import list_of, object_of, objects_in
+from agenttool.codec import object_of, objects_in
 from agenttool.http.limiter import RateLimiter
 from agenttool.ports.limits import RateLimit
-from agenttool.records import JsonObject
+from agenttool.records import Json, JsonObject
 
 MessageStreams = tuple[ReadStream[SessionMessage | Exception], WriteStream[SessionMessage]]
 """Where messages of a server are read, and where messages to it are written."""
@@ -244,15 +244,16 @@ def _remove_own_members(message: JSONRPCRequest | JSONRPCResponse | JSONRPCError
     """Remove the members of each `_meta` in a message that only this product states."""
     found: object = message.result if isinstance(message, JSONRPCResponse) else None
     found = message.params if isinstance(message, JSONRPCRequest) else found
-    rest: list[object] = [found]
+    rest: list[JsonObject | list[Json]] = [object_of(found)]
     while rest:
         value = rest.pop()
-        members = object_of(value)
-        meta = object_of(members.get("_meta"))
-        for name in [each for each in meta if each.startswith(_OWN_PREFIX)]:
-            del meta[name]
-        rest += [each for name, each in members.items() if isinstance(each, dict | list) and name not in _DATA]
-        rest += [each for each in list_of(value) if isinstance(each, dict | list)]
+        inside: Iterable[Json] = value
+        if isinstance(value, dict):
+            meta = object_of(value.get("_meta"))
+            for name in [each for each in meta if each.startswith(_OWN_PREFIX)]:
+                del meta[name]
+            inside = [each for name, each in value.items() if name not in _DATA]
+        rest += [each for each in inside if isinstance(each, (dict, list))]
 
 
 class InvalidResult(ValueError):
