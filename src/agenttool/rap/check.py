@@ -37,7 +37,6 @@ _MAX_BODY_BYTES = 1_000_000
 _LOOPBACK = "127.0.0.1"
 _JSON = "application/json"
 _NO_URL = b'{"operation":"x","arguments":{}}'
-_UNKNOWN_THREAD = "accepts {} for an unknown thread"
 _ECHO_RULES = "RAP-003 RAP-006 RAP-070 RAP-071 RAP-084"
 
 
@@ -191,19 +190,13 @@ class ProviderCheck:
     async def _check_replies(self, endpoint: str) -> None:
         call = json_bytes(self._invocation("no_such_operation", {}))
         notice = json_bytes({"thread_id": f"{self._thread}/../..", "tool_call_id": "unknown"})
+        cancel, close = "/cancel_tool_call", "/close_thread"
         for rule, expectation, url, body, kind, status in (
             ("RAP-343", "rejects a body that is not an object", endpoint, b"[]", _JSON, 400),
             ("RAP-407", "rejects a call without a callback URL", endpoint, _NO_URL, _JSON, 400),
             ("RAP-411", "rejects a body that is not labeled as JSON", endpoint, call, "text/plain", 415),
-            (
-                "RAP-286",
-                _UNKNOWN_THREAD.format("/cancel_tool_call"),
-                self._base + "/cancel_tool_call",
-                notice,
-                _JSON,
-                200,
-            ),
-            ("RAP-303", _UNKNOWN_THREAD.format("/close_thread"), self._base + "/close_thread", notice, _JSON, 200),
+            ("RAP-286", f"accepts {cancel} for an unknown thread", self._base + cancel, notice, _JSON, 200),
+            ("RAP-303", f"accepts {close} for an unknown thread", self._base + close, notice, _JSON, 200),
         ):
             reply = await self._post(url, body, kind)
             is_met = None if _is_inconclusive(reply) else reply.status == status

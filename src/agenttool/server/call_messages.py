@@ -41,12 +41,11 @@ def summary_of(call: ListedCall) -> CallSummary:
     """Return a call of a list."""
     owner, result = call.owner, call.result
     waits_for = None if owner is None or owner.is_answered else owner.waits_for
-    return CallSummary(
+    return CallSummary.of(
+        call,
         invocation_id=str(call.facts[0][1].invocation_id),
         tool=tool_name(call.tool_id),
-        tool_id=call.tool_id,
         status=call.status.value,
-        actor=call.actor,
         began=timestamp(call.began_ns),
         at=timestamp(call.at_ns),
         is_open=owner is not None,
@@ -55,7 +54,6 @@ def summary_of(call: ListedCall) -> CallSummary:
         error_class=None if result is None or result.error is None else result.error.error_class.value,
         approval_id=None if waits_for is None or waits_for.startswith(RESULT_PREFIX) else waits_for,
         approvals=[_answer(each) for each in call.approvals],
-        canceled_by=call.canceled_by,
         process=owner and owner_text(owner),
     )
 
