@@ -161,8 +161,7 @@ class ToolLister:
         runtime, surfaces = self._runtime, self._runtime.surfaces
         if self._cached is None or self._cached[0] != surfaces.default().surface_id:
             known = None if self._cached is None else surfaces.find(self._cached[1].surface.surface_id)
-            is_known = known is not None
-            surface = surfaces.refresh(known) if is_known else await runtime.surface("session", role=self._role)
+            surface = await runtime.surface("session", role=self._role) if known is None else surfaces.refresh(known)
             # Making the first surface may declare the search tool, which replaces the default surface.
             self._cached = surfaces.default().surface_id, await self._make_list(surface)
         return self._cached[1]

@@ -69,11 +69,13 @@ def declare(
     native: JsonObject = {key: value for key, value in definition.items() if key not in _TRANSLATED}
     hints = object_of(definition.get("annotations"))
     titles = definition.get("title"), hints.get("title")
-    stated = {hint: hints.get(hint) for hint in _HINTS if isinstance(hints.get(hint), bool)}
-    untrusted = () if server.trust else tuple(sorted(hint for hint, value in stated.items() if value is _HINTS[hint]))
-    is_read_only = server.trust and stated.get("readOnlyHint") is True
-    is_destructive = stated.get("destructiveHint") is True and not is_read_only
-    is_harmless = is_read_only or (server.trust and stated.get("destructiveHint") is False)
+    untrusted = [] if server.trust else sorted(hint for hint, value in _HINTS.items() if hints.get(hint) is value)
+    trusted = hints if server.trust else {}
+    is_read_only = trusted.get("readOnlyHint") is True
+    is_destructive = hints.get("destructiveHint") is True and not is_read_only
+    is_harmless = is_read_only or trusted.get("destructiveHint") is False
+    annotations: JsonObject = {"mcp": native} if native else {}
+    annotations |= {"untrusted": [*untrusted]} if untrusted else {}
     tool_id = ToolId(f"tool_{server.name}.{name}")
     schema = object_of(definition.get("inputSchema")) or _EMPTY_OBJECT
     output_schema = object_of(definition.get("outputSchema")) or None
@@ -93,9 +95,7 @@ def declare(
             input_contract=InputContract(model_input_schema=schema, runtime_input_schema=schema),
             output_contract=None if output_schema is None else OutputContract(structured_schema=output_schema),
             external_mappings=(McpMapping(server_id=server.name, method="tools/list", tool_name=own_name),),
-            annotations=({"mcp": native, "untrusted": [*untrusted]} if untrusted else {"mcp": native})
-            if native
-            else None,
+            annotations=annotations or None,
         ),
         ToolInterface(
             interface_id=InterfaceId(f"interface:{tool_id}"),
@@ -105,14 +105,14 @@ def declare(
             is_read_only=is_read_only,
             is_destructive=True if is_destructive else False if is_harmless else None,
             is_concurrency_safe=True,
-            is_open_world=False if server.trust and stated.get("openWorldHint") is False else None,
+            is_open_world=False if trusted.get("openWorldHint") is False else None,
             interrupt_behavior=InterruptBehavior.CANCEL,
             timeout_ms=round(server.timeout_s * 1000),
             required_credentials=server.credentials or None,
         ),
         executor,
         kind=ExecutionKind.MCP_SERVER,
-        is_idempotent=server.trust and stated.get("idempotentHint") is True,
+        is_idempotent=trusted.get("idempotentHint") is True,
         network_scope=None if server.url is None else network_scope(server.url),
         approval_reason="its server says that it destroys things",
         is_trusted=server.trust,
