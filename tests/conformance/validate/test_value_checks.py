@@ -14,7 +14,6 @@ from agenttool import records
 from agenttool.codec import digest_of, digest_of_bytes, record_digest, to_json
 from agenttool.conformance.validate.value_checks import (
     ROWS,
-    ValuePlace,
     flaw_of_time,
     is_before,
     plan_of,
@@ -43,10 +42,10 @@ def test_a_place_is_found_wherever_the_types_put_it():
         "persistence_refs": ["x"],
     }
     assert list(value_places(members, plan_of(ToolResult, MEANINGS))) == [
-        ValuePlace(ContentClass, ("content", 0, "type"), "a"),
-        ValuePlace(Timestamp, ("content", 0, "ref", "expires_at"), "u"),
-        ValuePlace(ContentClass, ("content", 1, "type"), "b"),
-        ValuePlace(Timestamp, ("created_at",), "t"),
+        (ContentClass, ("content", 0, "type"), "a"),
+        (Timestamp, ("content", 0, "ref", "expires_at"), "u"),
+        (ContentClass, ("content", 1, "type"), "b"),
+        (Timestamp, ("created_at",), "t"),
     ]
 
 
@@ -54,7 +53,7 @@ def test_a_place_is_found_wherever_the_types_put_it():
 def test_what_has_the_wrong_shape_is_passed_over(value):
     plan = plan_of(ToolResult, MEANINGS)
     members = {"created_at": value, "content": value}
-    assert [place for place in value_places(members, plan) if not isinstance(place.text, str)] == []
+    assert [place for place in value_places(members, plan) if not isinstance(place[2], str)] == []
 
 
 def test_the_parts_of_a_surface_are_looked_into():

@@ -100,13 +100,12 @@ _PROGRESS_GAPS = """
 SELECT gaps.n, iif(sequence = step_before, 'same_sequence', 'missing_progress'), '/sequence',
     'the number ' || coalesce('after that of ' || place, 1) AS expected
 FROM (
-    SELECT progress.n AS n, invocation, sequence, records.id AS id,
-        lag(progress.n) OVER calls AS before,
+    SELECT n, invocation, sequence, id,
+        lag(n) OVER calls AS before,
         lag(sequence, 1, 0) OVER calls AS step_before,
-        lag(records.id) OVER calls AS id_before
-    FROM progress JOIN records ON records.n = progress.n
-    WHERE invocation IS NOT NULL AND sequence >= 1
-    WINDOW calls AS (PARTITION BY invocation ORDER BY sequence, progress.n)
+        lag(id) OVER calls AS id_before
+    FROM progress WHERE invocation IS NOT NULL AND sequence >= 1
+    WINDOW calls AS (PARTITION BY invocation ORDER BY sequence, n)
 ) AS gaps LEFT JOIN places ON places.n = before
 WHERE sequence <> step_before + 1 AND NOT (sequence = step_before AND gaps.id IS id_before)
 ORDER BY gaps.n

@@ -8,6 +8,7 @@ from msgspec.structs import fields
 
 from agenttool.codec.decode import renamed
 from agenttool.conformance.validate.finding import Finding, flaw, shown_word
+from agenttool.conformance.validate.parse import Steps
 from agenttool.records import RECORD_TYPES, Json, JsonObject
 from agenttool.schema.explain import pointer_of
 
@@ -85,12 +86,18 @@ def items_of(value: Json) -> Iterator[tuple[int, Json]]:
     return enumerate(value if isinstance(value, list) else ())
 
 
-def ids_in(value: Json) -> Iterator[tuple[int, str]]:
-    """Yield the ids in a list with their positions; an entry may be an object with an id."""
-    for index, item in items_of(value):
+def values_at(members: Mapping[str, Json], name: str) -> Iterator[tuple[Steps, Json]]:
+    """Yield the items of a member that is a list, or any other value of a member, with their paths."""
+    value = members.get(name)
+    yield from (((name, at), each) for at, each in enumerate(value)) if isinstance(value, list) else [((name,), value)]
+
+
+def ids_at(members: Mapping[str, Json], name: str) -> Iterator[tuple[Steps, str]]:
+    """Yield the id or the ids at a member with their paths; an entry may be an object with an id."""
+    for steps, item in values_at(members, name):
         each = item.get("tool_id") if isinstance(item, dict) else item
         if isinstance(each, str):
-            yield index, each
+            yield steps, each
 
 
 _HAVE_SYNONYMS = frozenset({"tool_invocation", "tool_declaration"})

@@ -5,7 +5,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from agenttool.conformance.validate.finding import Finding, flaw
-from agenttool.conformance.validate.foreign_records import ID_MEMBERS, ForeignRecord, ids_in, items_of
+from agenttool.conformance.validate.foreign_records import ID_MEMBERS, ForeignRecord, ids_at, items_of
 from agenttool.conformance.validate.schema_checks import check_examples, check_internal_fields, check_schemas
 from agenttool.conformance.validate.secret_checks import check_credentials, check_example_values
 from agenttool.conformance.validate.value_checks import (
@@ -63,11 +63,10 @@ def check_own_id(record: ForeignRecord) -> Iterator[Finding]:
 def check_kin(record: ForeignRecord) -> Iterator[Finding]:
     """Check that a call is not its own parent, dependency or retry."""
     own = record.members.get("invocation_id")
-    others = [((member,), record.members.get(member)) for member in ("parent_invocation_id", "retry_of")]
-    others += [(("depends_on", index), each) for index, each in ids_in(record.members.get("depends_on"))]
-    for steps, other in others:
-        if isinstance(own, str) and other == own:
-            yield flaw("own_kin", pointer_of(steps))
+    for member in ("parent_invocation_id", "retry_of", "depends_on"):
+        for steps, other in ids_at(record.members, member):
+            if other == own:
+                yield flaw("own_kin", pointer_of(steps))
 
 
 _FEWEST, _MOST = 3, 10
@@ -103,9 +102,9 @@ def check_surface(record: ForeignRecord) -> Iterator[Finding]:
     refs = {each for each in listed if isinstance(each, str)}
     for member in ("loaded_tools", "deferred_tools", "blocked_tools", "excluded_tools"):
         is_offered = member in ("loaded_tools", "deferred_tools")
-        for index, tool_id in ids_in(record.members.get(member)):
+        for steps, tool_id in ids_at(record.members, member):
             if (tool_id in refs) != is_offered:
-                yield flaw("offered_not_listed" if is_offered else "withheld_but_listed", pointer_of((member, index)))
+                yield flaw("offered_not_listed" if is_offered else "withheld_but_listed", pointer_of(steps))
 
 
 _NO_ENDS = frozenset(str(status) for status in InvocationStatus if not status.is_terminal)

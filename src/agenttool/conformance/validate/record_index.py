@@ -13,7 +13,7 @@ import msgspec
 
 from agenttool.codec import digest_of
 from agenttool.conformance.validate.finding import Origin, requirements_of, shown_id
-from agenttool.conformance.validate.foreign_records import ID_FIELDS, ID_MEMBERS, ForeignRecord, id_of, ids_in
+from agenttool.conformance.validate.foreign_records import ID_FIELDS, ID_MEMBERS, ForeignRecord, id_of, ids_at, items_of
 from agenttool.conformance.validate.parse import walk
 from agenttool.conformance.validate.secret_checks import FieldNames, is_redacted, name_path, open_inputs
 from agenttool.conformance.validate.value_checks import Meaning, is_digest, moment_of, plan_of, whole_number
@@ -22,27 +22,20 @@ from agenttool.ports.evidence import REDACTED
 from agenttool.records import (
     OUTCOMES,
     RECORD_TYPES,
-    TERMINAL_EVENTS,
     InvocationStatus,
     Json,
-    JsonObject,
     is_unresolved,
 )
 from agenttool.schema.explain import pointer_of
 
 _TABLES = """
-CREATE TABLE records (n INTEGER PRIMARY KEY, file TEXT, line INTEGER, kind TEXT, id TEXT, content INTEGER);
+CREATE TABLE records (
+    n INTEGER PRIMARY KEY, file TEXT, line INTEGER, kind TEXT, id TEXT, content INTEGER,
+    tool TEXT, invocation TEXT, status TEXT, behavior TEXT, event_type TEXT, decided_at TEXT, sequence INTEGER,
+    is_edit INTEGER, is_changed INTEGER, input_digest TEXT, permission_digest TEXT, call_digest TEXT
+);
 CREATE TABLE refs (n INTEGER, kind TEXT, id TEXT, pointer TEXT, requirement TEXT);
-CREATE TABLE invocations (
-    n INTEGER, id TEXT, tool TEXT, status TEXT, permission_digest TEXT, call_digest TEXT, is_changed INTEGER
-);
-CREATE TABLE decisions (
-    n INTEGER, id TEXT, invocation TEXT, behavior TEXT, decided_at TEXT, digest TEXT, is_edit INTEGER
-);
 CREATE TABLE listed (n INTEGER, invocation TEXT, place INTEGER, decision TEXT);
-CREATE TABLE event_tools (n INTEGER, invocation TEXT, tool TEXT);
-CREATE TABLE ends (n INTEGER, invocation TEXT, thing TEXT, word TEXT);
-CREATE TABLE progress (n INTEGER, invocation TEXT, sequence INTEGER);
 CREATE TABLE sensitive (tool TEXT, names TEXT);
 CREATE TABLE inputs (n INTEGER, tool TEXT, invocation TEXT, pointers TEXT);
 CREATE TABLE statuses (status TEXT);
@@ -50,21 +43,28 @@ CREATE TABLE outcomes (status TEXT, thing TEXT, word TEXT);
 CREATE TABLE things (thing TEXT, pointer TEXT, one_end TEXT, same_outcome TEXT);
 INSERT INTO things VALUES ('result', '/status', 'AT-RES-11', 'G-09'),
     ('terminal event', '/event_type', 'AT-EVT-12', 'AT-EVT-12');
-CREATE VIEW places AS SELECT *, file || ':' || line AS place FROM records;
+CREATE VIEW places AS SELECT n, id, content, file || ':' || line AS place FROM records;
+CREATE VIEW decisions AS SELECT * FROM records WHERE kind = 'tool_permission_decision';
+CREATE VIEW event_tools AS SELECT n, invocation, tool FROM records
+WHERE kind = 'tool_event' AND invocation IS NOT NULL AND tool IS NOT NULL AND NOT is_unresolved(coalesce(tool, ''));
+CREATE VIEW progress AS SELECT * FROM records WHERE kind = 'tool_progress' AND sequence IS NOT NULL;
 """
 _INDEXES = """
 CREATE INDEX records_by_id ON records (kind, id, content);
-CREATE INDEX ends_of_calls ON ends (thing, invocation);
 CREATE INDEX names_of_tools ON sensitive (tool);
-CREATE INDEX decisions_by_id ON decisions (id);
 CREATE INDEX listed_decisions ON listed (decision, invocation);
+CREATE TABLE ends AS
+SELECT n, invocation, 'result' AS thing, status AS word FROM records WHERE kind = 'tool_result'
+UNION ALL SELECT n, invocation, 'terminal event', event_type FROM records
+WHERE kind = 'tool_event' AND event_type IN (SELECT word FROM outcomes WHERE thing = 'terminal event');
+CREATE INDEX ends_of_calls ON ends (thing, invocation);
 CREATE TABLE calls AS SELECT id, tool, status, permission_digest, call_digest, is_changed, max(n) AS n
-FROM invocations WHERE id IS NOT NULL GROUP BY id;
+FROM records WHERE kind = 'tool_invocation' AND id IS NOT NULL GROUP BY id;
 CREATE INDEX calls_by_id ON calls (id);
 CREATE VIEW ended AS SELECT ends.n, thing, word, status FROM ends JOIN calls ON calls.id = ends.invocation
 WHERE thing <> 'result' OR word IN (SELECT word FROM outcomes WHERE thing = 'result');
 CREATE TABLE ranked AS
-SELECT d.n AS n, d.invocation AS invocation, behavior, digest, is_edit,
+SELECT d.n AS n, d.invocation AS invocation, behavior, input_digest AS digest, is_edit,
     rank() OVER (PARTITION BY d.invocation ORDER BY decided_at DESC, place DESC) = 1 AS is_last,
     max(is_edit) OVER (PARTITION BY d.invocation) AS is_edited
 FROM decisions AS d LEFT JOIN (SELECT decision, invocation, max(place) AS place FROM listed GROUP BY 1, 2) AS l
@@ -79,11 +79,6 @@ PRAGMA temp_store = FILE;
 PRAGMA cache_size = -16384;
 """
 _LONGEST_KEY = 200
-
-_RESULT, _TERMINAL_EVENT = "result", "terminal event"
-"""The two things that end a call, as the table `things` names them."""
-
-_TERMINAL_EVENTS = frozenset(str(each) for each in TERMINAL_EVENTS)
 
 Row = tuple[str | int | None, ...]
 
@@ -103,11 +98,12 @@ class RecordIndex:
         self._database.create_function("shown_id", 1, shown_id)
         self._database.create_function("id_member", 1, ID_MEMBERS.get)
         self._database.create_function("is_sensitive", 2, _is_sensitive)
+        self._database.create_function("is_unresolved", 1, is_unresolved)
         for status in InvocationStatus:
             self.add("statuses", (status,))
         for each in OUTCOMES:
-            self.add("outcomes", (each.invocation_status, _RESULT, each.result_status))
-            self.add("outcomes", (each.invocation_status, _TERMINAL_EVENT, each.terminal_event))
+            self.add("outcomes", (each.invocation_status, "result", each.result_status))
+            self.add("outcomes", (each.invocation_status, "terminal event", each.terminal_event))
 
     def close(self) -> None:
         """Delete the database."""
@@ -123,21 +119,24 @@ class RecordIndex:
         self._count += 1
         number, kind, members = self._count, record.kind, record.members
         key, tool, call = _key(id_of(kind, members)), _key(members.get("tool_id")), _key(members.get("invocation_id"))
-        self.add("records", (number, file, line, kind, key, content))
+        digest = members.get("input_digest")
+        self.add(
+            "records",
+            (
+                *(number, file, line, kind, key, content, tool, call),
+                *(_key(members.get(name)) for name in ("status", "behavior", "event_type")),
+                moment_of(members.get("decided_at")),
+                whole_number(members.get("sequence")),
+                members.get("user_modified") is True,
+                bool(members.get("input_mutation_refs")),
+                digest if isinstance(digest, str) and is_digest(digest) else None,
+                *(_digest_of_input(record, name) for name in ("permission_input", "call_input")),
+            ),
+        )
         self._add_references(number, record)
-        if kind == "tool_event":
-            self._add_event(number, members, call, tool)
-        elif kind == "tool_progress" and (sequence := whole_number(members.get("sequence"))) is not None:
-            self.add("progress", (number, call, sequence))
-        elif kind == "tool_invocation":
-            self._add_call(number, record, key, tool)
-        elif kind == "tool_permission_decision":
-            digest, is_edit = members.get("input_digest"), members.get("user_modified") is True
-            known = digest if isinstance(digest, str) and is_digest(digest) else None
-            behavior, decided_at = _key(members.get("behavior")), moment_of(members.get("decided_at"))
-            self.add("decisions", (number, key, call, behavior, decided_at, known, is_edit))
-        elif kind == "tool_result":
-            self.add("ends", (number, call, _RESULT, _key(members.get("status"))))
+        for place, decision in items_of(members.get("permission_decision_refs")):
+            if kind == "tool_invocation" and key is not None and isinstance(decision, str):
+                self.add("listed", (number, key, place, key_of(decision)))
         contract = members.get("input_contract")
         fields = FieldNames.of(contract.get("sensitive_fields")) if isinstance(contract, dict) else None
         if kind == "tool_declaration" and fields:
@@ -147,29 +146,10 @@ class RecordIndex:
 
     def _add_references(self, number: int, record: ForeignRecord) -> None:
         for member, target in members_with_references(record.kind):
-            value = record.members.get(member)
-            ids = (
-                [((member,), value)] if isinstance(value, str) else [((member, at), each) for at, each in ids_in(value)]
-            )
-            for steps, name in ids:
+            for steps, name in ids_at(record.members, member):
                 if target != "tool_declaration" or not is_unresolved(name):
                     pointer, requirement = pointer_of(steps), requirement_of(record.kind, member)
                     self.add("refs", (number, target, key_of(name), pointer, requirement))
-
-    def _add_event(self, number: int, members: JsonObject, call: str | None, tool: str | None) -> None:
-        event_type, tool_id = members.get("event_type"), members.get("tool_id")
-        if isinstance(event_type, str) and event_type in _TERMINAL_EVENTS:
-            self.add("ends", (number, call, _TERMINAL_EVENT, event_type))
-        if call is not None and isinstance(tool_id, str) and not is_unresolved(tool_id):
-            self.add("event_tools", (number, call, tool))
-
-    def _add_call(self, number: int, record: ForeignRecord, key: str | None, tool: str | None) -> None:
-        members = record.members
-        digests = (_digest_of_input(record, "permission_input"), _digest_of_input(record, "call_input"))
-        is_changed = bool(members.get("input_mutation_refs"))
-        self.add("invocations", (number, key, tool, _key(members.get("status")), *digests, is_changed))
-        for place, decision in ids_in(members.get("permission_decision_refs")) if key is not None else ():
-            self.add("listed", (number, key, place, key_of(decision)))
 
     def settle(self) -> None:
         """Create the indexes before the first query; of a call that was added twice, the last counts."""

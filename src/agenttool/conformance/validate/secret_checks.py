@@ -11,16 +11,14 @@ from agenttool.conformance.validate.foreign_records import ForeignRecord, items_
 from agenttool.conformance.validate.parse import walk
 from agenttool.records import Json
 from agenttool.schema.explain import pointer_of
+from agenttool.schema.traverse import steps_of
 
 _STEP = re.compile(r"[^.\[\]]+")
 
 
 def name_path(name: str) -> tuple[str, ...]:
     """Return the steps of a field's name, without indexes and stars: they stand for any item."""
-    if name.startswith("/"):
-        steps = [step.replace("~1", "/").replace("~0", "~") for step in name.split("/")[1:]]
-    else:
-        steps = [step.group() for step in _STEP.finditer(name)]
+    steps = steps_of(name) if name.startswith("/") else _STEP.findall(name)
     return tuple(step for step in steps if step and step not in ("*", "$") and not step.isdigit())
 
 

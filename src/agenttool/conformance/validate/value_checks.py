@@ -16,7 +16,8 @@ import msgspec
 from agenttool import records
 from agenttool.codec import digest_of, digest_of_bytes
 from agenttool.conformance.validate.finding import Finding, flaw, requirements_of, shown_word
-from agenttool.conformance.validate.foreign_records import ForeignRecord, items_of
+from agenttool.conformance.validate.foreign_records import ForeignRecord, items_of, values_at
+from agenttool.conformance.validate.parse import Steps
 from agenttool.errors import RecordError
 from agenttool.records import RECORD_TYPES, Digest, Json, JsonObject, OpenEnum, Part, Timestamp
 from agenttool.schema.explain import pointer_of
@@ -34,14 +35,6 @@ class PlaceSlot(NamedTuple):
 
 
 PlacePlan = tuple[PlaceSlot, ...]
-
-
-class ValuePlace(NamedTuple):
-    """A text whose meaning is known from the record types."""
-
-    meaning: Meaning
-    steps: tuple[str | int, ...]
-    text: str
 
 
 def plan_of(kind: type[Part], wanted: Collection[Meaning]) -> PlacePlan:
@@ -66,17 +59,15 @@ def _flattened(annotation: object) -> Iterator[object]:
         yield from _flattened(argument)
 
 
-def value_places(members: JsonObject, plan: PlacePlan, before: tuple[str | int, ...] = ()) -> Iterator[ValuePlace]:
-    """Yield every text that a plan leads to; values of the wrong shape are skipped."""
+def value_places(members: JsonObject, plan: PlacePlan, before: Steps = ()) -> Iterator[tuple[Meaning, Steps, str]]:
+    """Yield every text that a plan leads to, with its meaning and path; values of the wrong shape are skipped."""
     for name, meaning, inner in plan:
-        value = members.get(name)
-        items = [((name, at), each) for at, each in items_of(value)] if isinstance(value, list) else [((name,), value)]
-        for after, each in items:
+        for after, each in values_at(members, name):
             steps = (*before, *after)
             if isinstance(each, dict):
                 yield from value_places(each, inner, steps)
             elif isinstance(each, str) and meaning is not None:
-                yield ValuePlace(meaning, steps, each)
+                yield meaning, steps, each
 
 
 ROWS: dict[type[OpenEnum], str] = {
