@@ -67,15 +67,16 @@ def value_at(value: Json, pointer: str) -> Json:
     return value
 
 
-def reachable(starts: Iterable[_T], following: Callable[[_T], Iterable[_T]]) -> list[_T]:
-    """Return all that any number of steps leads to from some starts, the starts included, nearest first."""
-    found = dict.fromkeys(starts)
-    waiting = [*found]
-    for each in waiting:  # it grows while the loop runs
-        new = dict.fromkeys(one for one in following(each) if one not in found)
-        found |= new
-        waiting += new
-    return waiting
+def reachable(starts: Iterable[_T], following: Callable[[_T], Iterable[_T]]) -> set[_T]:
+    """Return all that any number of steps leads to from some starts, the starts included."""
+    found: set[_T] = set()
+    waiting = [*starts]
+    while waiting:
+        each = waiting.pop()
+        if each not in found:
+            found.add(each)
+            waiting += following(each)
+    return found
 
 
 def subschemas(schema: JsonObject) -> Iterator[JsonObject]:

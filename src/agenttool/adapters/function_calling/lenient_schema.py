@@ -64,7 +64,7 @@ def gemini_schema(schema: JsonObject) -> JsonObject:
     definitions = members(whole, "$defs")
     whole.pop("$defs", None)
     references = {name: _referenced(each) for name, each in definitions.items()}
-    reached = {name: set(reachable(found, lambda each: references.get(each, ()))) for name, found in references.items()}
+    reached = {name: reachable(found, lambda each: references.get(each, ())) for name, found in references.items()}
     rewritten = rebuild(whole, partial(_limit_reference, dict.fromkeys(reached, False)))
     if definitions:
         rewritten["$defs"] = {
