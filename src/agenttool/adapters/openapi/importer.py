@@ -25,7 +25,6 @@ from agenttool.errors import RecordError
 from agenttool.ports.tool import without_garbage_collection
 from agenttool.records import Json, JsonObject
 from agenttool.schema.compile import Checker
-from agenttool.schema.traverse import reachable
 
 DECISIVE = ("digest",)
 SHOWN = ("request", "servers", "title", "description", "tags", "inputSchema", "security", "digest")
@@ -250,7 +249,14 @@ def digests_of(operations: Iterable[ApiOperation], references: References, secur
 
     def closure(names: Iterable[str]) -> str:
         """Return the digests of all that some references lead to, and of all that is referred to from there."""
-        return _digest_of({each: target(each)[0] for each in reachable(names, lambda name: target(name)[1])})[0]
+        found: dict[str, Json] = {}
+        waiting = [*names]
+        while waiting:
+            name = waiting.pop()
+            if name not in found:
+                found[name], following = target(name)
+                waiting += following
+        return _digest_of(found)[0]
 
     @cache
     def request(parameters: tuple[ApiParameter, ...], body: RequestBody | None) -> str:

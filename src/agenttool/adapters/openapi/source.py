@@ -108,7 +108,7 @@ class OpenApiSource(SourceWithReview):
         self.imported: ImportedDocument | None = None
         self._status = SourceStatus(source=self.name, state=ProviderState.CONNECTING)
         self._declared: dict[ToolId, DeclaredTool] = {}
-        self._cached: CachedDocument | None = None
+        self._cached = CachedDocument(place=service.document)
         self._body = b""
         self._fault: str | None = None
         self._unreadable: str | None = None
@@ -130,7 +130,8 @@ class OpenApiSource(SourceWithReview):
         self._tokens = TokenCache(self._post_form)
         with suppress(StoreError):
             cached = read_stored(await host.documents.get(_KIND, self.name), CachedDocument)
-            self._cached = cached if cached is not None and cached.place == service.document else None
+            if cached is not None and cached.place == service.document:
+                self._cached = cached
         first = asyncio.create_task(self.refresh())  # noqa: TID251 -- `_watch` is its parent
         self._watch = asyncio.create_task(self._keep_current(first))  # noqa: TID251 -- `close` is its parent
         await asyncio.wait([first], timeout=FIRST_READ_S)
@@ -183,7 +184,7 @@ class OpenApiSource(SourceWithReview):
                 reason = error_reason(error)
                 self._fault = f"the document of {self.name!r} cannot be read: {reason}"
                 log.warning("%s", self._fault)
-                if self.imported is None and self._cached is not None and self._cached.body:
+                if self.imported is None and self._cached.body:
                     self._fault += "; the last one is used"
                     with suppress(DocumentError):
                         await self._use(zlib.decompress(self._cached.body), self._cached.etag)
@@ -208,14 +209,14 @@ class OpenApiSource(SourceWithReview):
             RequestFailed: there was no response.
             OSError: the file cannot be read.
         """
-        service, cached = self.service, self._cached if self._cached is not None and self._cached.body else None
+        service, cached = self.service, self._cached
         headers = {"Accept": "application/json, application/yaml, */*;q=0.5"}
-        if cached is not None and cached.etag is not None:
+        if cached.body and cached.etag is not None:
             headers["If-None-Match"] = cached.etag
         if service.is_remote:
             headers |= await self._document_headers()
         response = await self._fetch(service.document, headers)
-        if response.status == _NOT_MODIFIED and cached is not None:
+        if response.status == _NOT_MODIFIED and cached.body:
             return await asyncio.to_thread(zlib.decompress, cached.body), cached.etag
         return response.body, response.headers.get("etag")
 
@@ -259,12 +260,10 @@ class OpenApiSource(SourceWithReview):
 
     def _check_origins(self, imported: ImportedDocument) -> None:
         """Skip operations whose server changed, so that a changed document cannot redirect credentials."""
-        cached = self._cached
-        if cached is None or not cached.origins:
-            return
+        origins = self._cached.origins
         for tool in tuple(imported.tools):
-            reason = _origin_fault(tool, cached.origins, has_server=self.service.server is not None)
-            if reason is not None:
+            reason = _origin_fault(tool, origins, has_server=self.service.server is not None)
+            if origins and reason is not None:
                 imported.skipped.append(SkippedPart(tool.operation.pointer, reason))
                 imported.tools.remove(tool)
 
@@ -317,18 +316,17 @@ class OpenApiSource(SourceWithReview):
 
     async def _store(self, imported: ImportedDocument, data: bytes, etag: str | None) -> None:
         cached, digests = self._cached, imported.digests
-        if cached is not None and digests != cached.digests:
+        if cached.digests and digests != cached.digests:
             changes = describe_changes(cached.digests, digests)
             log.warning("operations of %r changed in its document: %s", self.name, changes)
         body = await asyncio.to_thread(zlib.compress, data, 1) if self.service.is_remote else b""
         body = body if len(body) <= MAX_CACHED_BYTES else b""
-        origins = cached.origins if cached is not None else ()
         stored = CachedDocument(
             place=self.service.document,
             etag=etag,
             body=body,
             digests=digests,
-            origins=origins or _origins(self.service, imported),
+            origins=cached.origins or _origins(self.service, imported),
         )
         if stored != cached:
             with suppress(StoreError):
