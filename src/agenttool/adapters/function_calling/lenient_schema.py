@@ -4,7 +4,7 @@ A provider that rejects one schema rejects the whole request. What a provider ca
 The runtime checks the input against the original schema in any case.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from functools import partial
 
 from agenttool.adapters.function_calling.schema_analysis import (
@@ -65,26 +65,31 @@ def gemini_schema(schema: JsonObject) -> JsonObject:
     whole.pop("$defs", None)
     references = {name: _referenced(each) for name, each in definitions.items()}
     reached = {name: reachable(found, lambda each: references.get(each, ())) for name, found in references.items()}
-    rewritten = rebuild(whole, partial(_limit_reference, dict.fromkeys(reached, False)))
+    rewritten = rebuild(whole, partial(_limit_reference, reached, None))
     if definitions:
         rewritten["$defs"] = {
-            within: rebuild(
-                members(definitions, within),
-                partial(_limit_reference, {name: within in found for name, found in reached.items()}),
-            )
-            for within in definitions
+            name: rebuild(members(definitions, name), partial(_limit_reference, reached, name)) for name in definitions
         }
     return rewritten
 
 
-def _limit_reference(is_recursive: Mapping[str, bool], node: JsonObject, *, alone: bool) -> None:
-    """Replace a recursive reference by a description, and one to anything but a definition by nothing."""
+def _limit_reference(
+    reached: Mapping[str, Container[object]], within: str | None, node: JsonObject, *, alone: bool
+) -> None:
+    """Replace a reference that leads back to the definition it is in, and one that leads to no definition.
+
+    Args:
+        reached: the definitions that each definition leads to.
+        within: the definition that the reference is in.
+        node: the schema with the reference.
+        alone: not used.
+    """
     target = node.get("$ref")
     if isinstance(target, str):
         name = _definition_name(target)
-        if not target.startswith(DEFINITION) or name not in is_recursive:
+        if not target.startswith(DEFINITION) or name not in reached:
             node.clear()
-        elif is_recursive[name]:
+        elif within in reached[name]:
             node.clear()
             node["description"] = f"Again as {name}."
 
