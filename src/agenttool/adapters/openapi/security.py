@@ -16,6 +16,7 @@ from agenttool.adapters.source_settings import credentials_in, fill_credentials
 from agenttool.codec import object_of, parse_value
 from agenttool.errors import RecordError
 from agenttool.records import JsonObject
+from agenttool.schema.traverse import value_at
 
 MASK = "[redacted]"
 _EARLY_S = 30.0
@@ -96,10 +97,10 @@ class SecuritySchemes:
         self._values = service.security
         self.schemes: dict[str, SecurityScheme] = {}
         self.skipped: list[SkippedPart] = []
-        for name in object_of(object_of(references.root.get("components")).get("securitySchemes")):
+        for name, native in object_of(value_at(references.root, "/components/securitySchemes")).items():
             place = f"/components/securitySchemes/{escape(name)}"
             try:
-                self.schemes[name] = _read_scheme(references.resolve({"$ref": f"#{quote(place)}"}, place), place)
+                self.schemes[name] = _read_scheme(references.resolve(native, place), place)
             except DocumentError as error:
                 self.skipped.append(SkippedPart(place, str(error), PART_IGNORED))
         items = self.schemes.items()

@@ -18,13 +18,6 @@ SERVER_ADVICE = (
     " security, headers or query for what requests need besides"
 )
 
-MIB = 2**20
-DEFAULT_TIMEOUT_S = 60.0
-DEFAULT_MAX_RESPONSE_BYTES = 16 * MIB
-DEFAULT_MAX_DOCUMENT_BYTES = 64 * MIB
-DEFAULT_ATTEMPTS = 3
-DEFAULT_MAX_PAGES = 10
-
 _Pairs = Annotated[dict[str, str], Meta(description='a table of texts; write {NAME = "value"}')]
 _Words = Annotated[tuple[str, ...], Meta(description='a list of texts; write ["repos_*"]')]
 _Seconds = Annotated[float, Meta(gt=0, le=86_400, description="a number of seconds up to 86400; write 60")]
@@ -141,12 +134,12 @@ class OpenApiService(_NamedService, frozen=True, kw_only=True):
     references: _Words = ()
     allow: _Words = ()
     trust: Switch = False
-    timeout_s: _Seconds = DEFAULT_TIMEOUT_S
-    attempts: _Count = DEFAULT_ATTEMPTS
+    timeout_s: _Seconds = 60.0
+    attempts: _Count = 3
     idempotency_header: Text | None = None
-    max_response_bytes: _Bytes = DEFAULT_MAX_RESPONSE_BYTES
-    max_document_bytes: _Bytes = DEFAULT_MAX_DOCUMENT_BYTES
-    max_pages: _Count = DEFAULT_MAX_PAGES
+    max_response_bytes: _Bytes = 16 * 2**20
+    max_document_bytes: _Bytes = 64 * 2**20
+    max_pages: _Count = 10
     paging: Annotated[
         Paging | None, Meta(description='a table; write {parameter = "cursor", member = "next_cursor"}')
     ] = None
