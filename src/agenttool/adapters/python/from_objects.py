@@ -13,12 +13,12 @@ from typing import Protocol, Unpack, cast, runtime_checkable
 from agenttool.adapters.python.context import Context
 from agenttool.adapters.python.declare import FunctionTool, declare_function, declare_signature
 from agenttool.adapters.python.options import ToolOptions
-from agenttool.codec import clone
 from agenttool.errors import ConfigError, RecordError
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import Json, JsonObject
 from agenttool.schema.compile import compile_schema, is_plain
 from agenttool.schema.signature import Signature, filled_parameters, kind_of, normal_form_of_model
+from agenttool.schema.signature.conversion import COPY
 from agenttool.schema.traverse import members
 
 log = logging.getLogger("agenttool.tools")
@@ -82,7 +82,7 @@ def make_tool(
         model_input_schema=given,
         context_parameter=context_parameter,
         injected=injected,
-        arguments=cast("Callable[[JsonObject], dict[str, object]]", clone),
+        arguments=COPY,
         kind=kind_of(inspect.unwrap(function)),
     )
     return declare_signature(function, signature, options)
@@ -184,21 +184,25 @@ def _from_model(model: _Model, options: ToolOptions) -> DeclaredTool:
         validated = model.model_validate(fields)
         return validated() if callable(validated) else validated
 
-    made = make_tool(name, _without_title(model.model_json_schema()), run, **given)
-    return replace(made, validated=normal_form_of_model(model))
+    return _from_schema(name, model, run, given)
+
+
+def _from_schema(name: str, schema: object, run: Callable[..., object], options: ToolOptions) -> DeclaredTool:
+    """Declare a tool from its function, and a model of its arguments or their JSON Schema, without its title."""
+    found = schema.model_json_schema() if isinstance(schema, _Model) else cast("JsonObject", schema or {})
+    own = {name: value for name, value in found.items() if name not in ("title", "description")}
+    made = make_tool(name, own, run, **options)
+    return replace(made, validated=normal_form_of_model(schema)) if isinstance(schema, _Model) else made
 
 
 def _from_langchain(tool: object, options: ToolOptions) -> DeclaredTool:
     name, given = _named(tool, options)
-    schema: object = getattr(tool, "args_schema", None)
-    found = schema.model_json_schema() if isinstance(schema, _Model) else schema
     invoke = cast("Callable[[JsonObject], Awaitable[object]]", getattr(tool, "ainvoke", None))
 
     async def run(**fields: object) -> object:
         return await invoke(cast("JsonObject", fields))
 
-    made = make_tool(name, _without_title(cast("JsonObject", found or {})), run, **given)
-    return replace(made, validated=normal_form_of_model(schema)) if isinstance(schema, _Model) else made
+    return _from_schema(name, getattr(tool, "args_schema", None), run, given)
 
 
 def _from_mcp(tool: object, schema: JsonObject, call: McpCall | None, options: ToolOptions) -> DeclaredTool:
@@ -248,7 +252,3 @@ def _from_methods(thing: object, options: ToolOptions) -> list[DeclaredTool]:
         names = ", ".join(undescribed)
         log.warning("tools_from left out methods of %s without a docstring: %s; %s", owner.__name__, names, advice)
     return found
-
-
-def _without_title(schema: JsonObject) -> JsonObject:
-    return {name: value for name, value in schema.items() if name not in ("title", "description")}

@@ -26,6 +26,9 @@ Convert = Callable[[JsonObject], dict[str, object]]
 Raises `ToolFailure` with `invalid_arguments` for what only the types can check, such as February 30.
 """
 
+COPY = cast("Convert", clone)
+"""The conversion that only copies lists and mappings."""
+
 _CoreSchema = Mapping[str, object]
 """A type as pydantic represents it internally."""
 
@@ -82,7 +85,7 @@ def conversion_of(
     An integer field may be written as `1.0`. The pipeline turns that into an integer, so it needs no conversion here.
     """
     integers: list[str] = []
-    containers: list[str] = []
+    has_containers = False
     fields = core["fields"] if core["type"] == "typed-dict" else {"": core}
     for name, field in cast("dict[str, _CoreSchema]", fields).items():
         kinds = set(_kinds(field))
@@ -91,22 +94,8 @@ def conversion_of(
             return PydanticConversion(validate, sensitive, exceeds_work), frozenset()
         if "int" in kinds and "float" not in kinds:
             integers.append(name)
-        if _CONTAINER in kinds:
-            containers.append(name)
-    return (_copy_of(tuple(containers)) if containers else None), frozenset(integers)
-
-
-def _copy_of(names: tuple[str, ...]) -> Convert:
-    """Return the conversion that copies the lists and mappings in these arguments."""
-
-    def copied(given: JsonObject) -> dict[str, object]:
-        arguments: dict[str, object] = {**given}
-        for name in names:
-            if name in given:
-                arguments[name] = clone(given[name])
-        return arguments
-
-    return copied
+        has_containers = has_containers or _CONTAINER in kinds
+    return (COPY if has_containers else None), frozenset(integers)
 
 
 def _kinds(core: object) -> Iterator[str]:
