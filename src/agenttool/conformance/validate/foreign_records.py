@@ -19,14 +19,12 @@ class ForeignRecord(NamedTuple):
     Attributes:
         kind: its `record_type`, given or inferred.
         members: plain JSON; nothing about their shape is certain.
-        text: its bytes as written, for a cheap search for a word.
         is_exact: whether no value was replaced while parsing.
         old_pointers: the pointer in the file of each renamed member, by its current pointer.
     """
 
     kind: str
     members: JsonObject
-    text: bytes
     is_exact: bool
     old_pointers: Mapping[str, str]
 

@@ -27,6 +27,7 @@ from agenttool.records import (
     is_unresolved,
 )
 from agenttool.schema.explain import pointer_of
+from agenttool.schema.traverse import value_at
 
 _TABLES = """
 CREATE TABLE records (
@@ -137,8 +138,7 @@ class RecordIndex:
         for place, decision in items_of(members.get("permission_decision_refs")):
             if kind == "tool_invocation" and key is not None and isinstance(decision, str):
                 self.add("listed", (number, key, place, key_of(decision)))
-        contract = members.get("input_contract")
-        fields = FieldNames.of(contract.get("sensitive_fields")) if isinstance(contract, dict) else None
+        fields = FieldNames.of(value_at(members, "/input_contract/sensitive_fields"))
         if kind == "tool_declaration" and fields:
             self.add("sensitive", (key, msgspec.json.encode(fields.names).decode()))
         if (tool or call) and (inputs := open_inputs(record)):

@@ -17,10 +17,11 @@ from agenttool.conformance.validate.foreign_records import ForeignRecord
 from agenttool.conformance.validate.parse import walk
 from agenttool.conformance.validate.secret_checks import FieldNames
 from agenttool.errors import RecordError
-from agenttool.records import Json, JsonObject
+from agenttool.records import JsonObject
 from agenttool.schema.compile import Checker, is_costly
 from agenttool.schema.explain import Misfit, pointer_of
 from agenttool.schema.record_schemas import schema_of
+from agenttool.schema.traverse import value_at
 
 SHAPE_ROWS = requirements_of("schema")
 """The requirement that a record of each kind fits its schema."""
@@ -34,12 +35,9 @@ OUR_MEMBERS = frozenset((row["record_type"], row["member"]) for row in read_tabl
 ITEMS_OF_ANYTHING = frozenset({("tool_surface", "deferred_tools"), ("tool_surface", "loaded_tools")})
 """Lists whose items the published schemas leave open."""
 
-_SCHEMAS_OF_DECLARATION = (
-    ("input_contract", "model_input_schema"),
-    ("input_contract", "runtime_input_schema"),
-    ("output_contract", "structured_schema"),
-)
-_SCHEMAS_OF_INTERFACE = (("model_input_schema",), ("runtime_input_schema",), ("output_schema",), ("progress_schema",))
+_MODEL_SCHEMA = "/input_contract/model_input_schema"
+_SCHEMAS_OF_DECLARATION = (_MODEL_SCHEMA, "/input_contract/runtime_input_schema", "/output_contract/structured_schema")
+_SCHEMAS_OF_INTERFACE = ("/model_input_schema", "/runtime_input_schema", "/output_schema", "/progress_schema")
 _PLAIN_EXPECTATION = re.compile(
     r"a member '[^']{1,80}'|(?:(?:null|boolean|integer|number|string|array|object)(?: or )?){1,7}"
 )
@@ -78,25 +76,25 @@ def _schema_flaw(kind: str, misfit: Misfit) -> Finding:
 def check_schemas(record: ForeignRecord) -> Iterator[Finding]:
     """Check that every schema of a declaration or interface compiles without fetching (AT-IO-01)."""
     places = _SCHEMAS_OF_DECLARATION if record.kind == "tool_declaration" else _SCHEMAS_OF_INTERFACE
-    for steps in places:
-        schema = _at(record.members, steps)
+    for pointer in places:
+        schema = value_at(record.members, pointer)
         if isinstance(schema, dict) and _compiled(schema) is None:
-            yield flaw("unusable_schema", pointer_of(steps))
+            yield flaw("unusable_schema", pointer)
 
 
 def check_examples(record: ForeignRecord) -> Iterator[Finding]:
     """Check that each example input fits the schema (AT-IO-05)."""
-    schema = _at(record.members, ("input_contract", "model_input_schema"))
-    examples = _at(record.members, ("input_contract", "examples"))
+    schema = value_at(record.members, _MODEL_SCHEMA)
+    examples = value_at(record.members, "/input_contract/examples")
     if not isinstance(schema, dict) or not isinstance(examples, list) or not examples:
         return
     if is_costly(schema):
-        yield flaw("costly_schema", "/input_contract/model_input_schema")
+        yield flaw("costly_schema", _MODEL_SCHEMA)
         return
     checker = _compiled(schema)
     for index, example in enumerate(examples):
         for misfit in checker.misfits(example) if checker else ():
-            yield _misfit(misfit, pointer_of(("input_contract", "examples", index)))
+            yield _misfit(misfit, f"/input_contract/examples/{index}")
 
 
 def _misfit(misfit: Misfit, place: str) -> Finding:
@@ -109,8 +107,8 @@ def _misfit(misfit: Misfit, place: str) -> Finding:
 
 def check_internal_fields(record: ForeignRecord) -> Iterator[Finding]:
     """Check that the schema for the model names no internal-only field on any level (AT-IO-10)."""
-    schema = _at(record.members, ("input_contract", "model_input_schema"))
-    internal = FieldNames.of(_at(record.members, ("input_contract", "internal_only_fields")))
+    schema = value_at(record.members, _MODEL_SCHEMA)
+    internal = FieldNames.of(value_at(record.members, "/input_contract/internal_only_fields"))
     for steps, _, value in walk(schema) if internal else ():
         if isinstance(steps[-1], str) and len(steps) > 1 and steps[-2] in _KEEPS_PROPERTIES:
             shown = _properties(steps)
@@ -119,7 +117,7 @@ def check_internal_fields(record: ForeignRecord) -> Iterator[Finding]:
         else:
             continue
         if internal.end(shown):
-            yield flaw("internal_field", pointer_of(("input_contract", "model_input_schema", *steps)))
+            yield flaw("internal_field", _MODEL_SCHEMA + pointer_of(steps))
 
 
 def _properties(steps: tuple[str | int, ...]) -> tuple[str, ...]:
@@ -132,9 +130,3 @@ def _compiled(schema: JsonObject) -> Checker | None:
         return Checker(schema)
     except RecordError:
         return None
-
-
-def _at(value: Json, steps: tuple[str, ...]) -> Json:
-    for step in steps:
-        value = value.get(step) if isinstance(value, dict) else None
-    return value

@@ -11,7 +11,7 @@ from agenttool.conformance.validate.foreign_records import ForeignRecord, items_
 from agenttool.conformance.validate.parse import walk
 from agenttool.records import Json
 from agenttool.schema.explain import pointer_of
-from agenttool.schema.traverse import steps_of
+from agenttool.schema.traverse import steps_of, value_at
 
 _STEP = re.compile(r"[^.\[\]]+")
 
@@ -125,12 +125,10 @@ def _opened(given: Json) -> Json:
 
 def check_example_values(record: ForeignRecord) -> Iterator[Finding]:
     """Check that examples hold no value of a sensitive field (AT-IO-06)."""
-    contract = record.members.get("input_contract")
-    if not isinstance(contract, dict) or not (fields := FieldNames.of(contract.get("sensitive_fields"))):
-        return
-    for steps in _leaves(contract.get("examples")):
+    fields = FieldNames.of(value_at(record.members, "/input_contract/sensitive_fields"))
+    for steps in _leaves(value_at(record.members, "/input_contract/examples")) if fields else ():
         if fields.are_passed_by(step for step in steps if isinstance(step, str)):
-            pointer = pointer_of(("input_contract", "examples", *steps))
+            pointer = f"/input_contract/examples{pointer_of(steps)}"
             yield msgspec.structs.replace(flaw("open_secret", pointer), severity=Severity.WARNING)
 
 

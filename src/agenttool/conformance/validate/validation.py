@@ -103,7 +103,7 @@ class Validation(AbstractContextManager["Validation"]):
         if isinstance(members, dict) and isinstance(kind, str):
             self._records[kind] += 1
             today, old_pointers = in_current_spelling(kind, members)
-            record = ForeignRecord(kind, today, document.data, not parsed.flaws and today is members, old_pointers)
+            record = ForeignRecord(kind, today, not parsed.flaws and today is members, old_pointers)
             self._index.add_record(record, file=name, line=document.line, content=parsed.content)
             spelling = flaws_of_spelling(old_pointers)
             for found in chain(parsed.flaws, spelling, misfits_of(kind, today), flaws_of(record)):
