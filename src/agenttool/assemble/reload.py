@@ -1,14 +1,13 @@
 """Apply changed settings to an open runtime: its rules and its sources; other settings need a new process."""
 
 from dataclasses import dataclass, fields, replace
-from typing import cast
 
 from agenttool.agent.agent import Agent
 from agenttool.agent.attached_sources import SourceManager
 from agenttool.assemble.approving import Approval
 from agenttool.assemble.settings import make_policy
 from agenttool.assemble.sources import MadeSources, make_sources
-from agenttool.config import Config, Setting
+from agenttool.config import Config
 from agenttool.policy.rule_settings import RuleOption
 from agenttool.ports.source import Source, SourceSettings
 from agenttool.records import RuleSource
@@ -39,10 +38,8 @@ class AppliedSettings:
     @property
     def needs_restart(self) -> tuple[str, ...]:
         """The settings that differ from those at the start, and that only a new process applies."""
-        names = [each.name for each in fields(Config) if each.name not in _RELOADED]
-        return tuple(
-            each for each in names if _plain(getattr(self.config, each)) != _plain(getattr(self.initial, each))
-        )
+        names = (each.name for each in fields(Config) if each.name not in _RELOADED)
+        return tuple(each for each in names if getattr(self.config, each) != getattr(self.initial, each))
 
     async def apply(self, config: Config, agent: Agent, sources: SourceManager) -> "AppliedSettings":
         """Apply the rules and sources of other settings. Running calls continue; the next call follows the new rules.
@@ -70,12 +67,3 @@ class AppliedSettings:
         finally:
             agent.policy_changed()
         return replace(self, config=config, made=made)
-
-
-def _plain(value: object) -> object:
-    """Return a setting without the places of its tables."""
-    if isinstance(value, dict):
-        return {name: _plain(each) for name, each in cast("dict[str, object]", value).items()}
-    if isinstance(value, tuple):
-        return tuple(map(_plain, cast("tuple[object, ...]", value)))
-    return value.members if isinstance(value, Setting) else value

@@ -47,7 +47,7 @@ class MadeSources:
         kind are the same.
         """
         names = self.tables.keys() | before.tables.keys()
-        changed = {each for each in names if not _is_same(self.tables.get(each), before.tables.get(each))}
+        changed = {each for each in names if self.tables.get(each) != before.tables.get(each)}
         tables = (table for name in changed for table in (self.tables.get(name), before.tables.get(name)))
         kinds = {each.kind for each in tables if each is not None}
 
@@ -57,13 +57,6 @@ class MadeSources:
         removed = {name for name, kind in before.kinds.items() if is_changed(name, kind)}
         added = {name for name, kind in self.kinds.items() if is_changed(name, kind)}
         return removed, tuple(each for each in self.sources if each.name in added)
-
-
-def _is_same(table: SourceTable | None, other: SourceTable | None) -> bool:
-    """Return whether two tables are equal, wherever they are in their file."""
-    if table is None or other is None:
-        return False
-    return (table.kind, table.members, table.file) == (other.kind, other.members, other.file)
 
 
 def make_sources(config: Config, given: Iterable[Source | SourceSettings]) -> MadeSources:

@@ -22,12 +22,12 @@ _Folders = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """The keys of one table of settings, and where it is written."""
+    """The keys of one table of settings, and where it is written; tables on different lines can be equal."""
 
     members: JsonObject
     source: RuleSource
     file: str | None = None
-    line: int | None = None
+    line: int | None = field(default=None, compare=False)
 
     @property
     def place(self) -> str:

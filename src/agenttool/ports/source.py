@@ -7,7 +7,7 @@ A source is an object with a name and three methods. It is passed as `Runtime.op
 
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from agenttool.errors import ConfigError
@@ -184,7 +184,7 @@ class SourceTable:
     kind: str
     name: str
     members: JsonObject
-    place: str
+    place: str = field(compare=False)
     file: str | None = None
 
     @contextmanager
