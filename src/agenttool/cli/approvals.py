@@ -1,32 +1,22 @@
 """`agenttool approvals`: list and answer the open approval requests of a store, in any process, or of a server."""
 
 import asyncio
-import shlex
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, NamedTuple, TypeAlias, cast
+from typing import NamedTuple, TypeAlias, cast
 
 import msgspec
 import typer
 from rich.console import Console
 
-from agenttool.adapters.python.source import Tool, load_tools
+from agenttool.adapters.python.source import Tool
 from agenttool.call.checkpoint import checkpoint_in
 from agenttool.cli.call_sources import JournalCalls, open_call_state, waiting_for_tools
 from agenttool.cli.format import document_of, print_json, print_result
-from agenttool.cli.options import (
-    ByOption,
-    SettingsOption,
-    StoreOption,
-    StoreOptions,
-    UrlOption,
-    argument,
-    option,
-    server_url,
-)
+from agenttool.cli.options import CallOptions, argument, flag, option
 from agenttool.cli.output import hint, is_json, print_error
 from agenttool.cli.prompt import (
     ShownQuestion,
@@ -48,7 +38,7 @@ from agenttool.cli.prompt import (
 from agenttool.cli.remote import async_client
 from agenttool.client import AsyncClient
 from agenttool.codec import json_bytes, parse_object, to_json
-from agenttool.config import AUTO, rule_files
+from agenttool.config import rule_files
 from agenttool.config.program import program_name
 from agenttool.config.table import suggestion
 from agenttool.errors import ConfigError, GatewayError, StoreError
@@ -95,52 +85,116 @@ MAX_MATCHES = 20
 _POLL_S = 0.05
 
 
-def approvals(  # noqa: PLR0913 -- one for each option of the command
-    words: Annotated[
-        list[str] | None, argument("answer ID allow|deny|N", "Answer one question, without a prompt")
-    ] = None,
+@dataclass(frozen=True, kw_only=True)
+class ApprovalOptions(CallOptions):
+    """The options of a command that answers questions; without modules it recovers no call."""
+
+    from_: list[str] | None = option("--from MODULE[:NAME]", "Recover calls of these tools")
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuestionFilter:
+    """Which open questions are wanted, and how many. They are read in pages, so that many need little memory."""
+
+    tool: str | None = option("--tool NAME", "Only this tool; * matches any characters")
+    containing: str | None = option("--containing TEXT", "Only inputs that contain this text")
+    after: str | None = option("--after APR_ID", "Only questions asked after this one")
+    limit: int | None = option("--limit N", f"At most N; {DEFAULT_LIMIT} without a terminal", low=1)
+    newest: bool = flag("--newest", "Newest first, not oldest first")
+
+    def matches(self, question: ShownQuestion) -> bool:
+        """Return whether a question is wanted; the text may be in any case."""
+        name = question.tool_name
+        if self.tool is not None and not any(fits(self.tool, each) for each in (name, name.rpartition(".")[2])):
+            return False
+        return self.containing is None or self.containing.lower() in json_bytes(question.input).decode().lower()
+
+    async def select(self, inbox: "Inbox", limit: int | None) -> AsyncIterator[ShownQuestion]:
+        """Yield at most so many of the wanted questions."""
+        if self.newest:
+            for question in reversed(deque([each async for each in self.all(inbox)], maxlen=limit)):
+                yield question
+            return
+        count = 0
+        async for question in self.all(inbox):
+            if count == limit:
+                return
+            count += 1
+            yield question
+
+    async def all(self, inbox: "Inbox") -> AsyncIterator[ShownQuestion]:
+        """Yield every matching question, oldest first, without regard to the limit."""
+        async for question in inbox.questions(self.after):
+            if self.matches(question):
+                yield question
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerOptions:
+    """What an answer has besides its word."""
+
+    message: str | None = option("--message", "Text that the model reads with the answer")
+    edited: str | None = option("--input JSON", "Run this input instead")
+    remember: int | None = option("--remember N", "Also add the N-th suggested rule")
+
+    def parse(self, words: list[str]) -> "ApprovalAnswer | PromptAnswer | None":
+        """Return the answer of the command line; none without words.
+
+        Raises:
+            ConfigError: the words are no answer, or do not go with the options.
+        """
+        message, edited, remember = self.message, self.edited, self.remember
+        if not words:
+            if message is not None or edited is not None or remember is not None:
+                raise ConfigError("--message, --input and --remember need an answer: answer APR_ID allow")
+            return None
+        verb, target, word = words if len(words) == 3 else ("", "", "")  # noqa: PLR2004 -- answer ID WORD
+        if len(words) > 1 and words[1].startswith("prm_"):
+            return PromptAnswer(words[1], parse_choice(word if verb == "answer" else ""))
+        if verb != "answer" or word not in ("allow", "deny"):
+            raise ConfigError(f"an answer is `answer APR_ID allow` or `answer APR_ID deny`, got {' '.join(words)!r}")
+        if word == "deny" and (edited is not None or remember is not None):
+            raise ConfigError("--input and --remember need allow; a deny takes a --message")
+        if edited is not None and remember is not None:
+            raise ConfigError("an edited input cannot be remembered; use --input or --remember")
+        if word == "deny":
+            return ApprovalAnswer(target, Deny(message=message))
+        if edited is not None:
+            return ApprovalAnswer(target, Edit(input=parse_object(edited, what="--input"), feedback=message))
+        return ApprovalAnswer(target, Allow(feedback=message), remember)
+
+
+def approvals(  # noqa: PLR0913 -- the parts of an answer
+    words: list[str] | None = argument("answer ID allow|deny|N", "Answer one question, without a prompt"),
     *,
-    store: StoreOption = None,
-    settings: SettingsOption = None,
-    places: Annotated[list[str] | None, option("--from MODULE[:NAME]", "Recover calls of these tools")] = None,
-    shown: Annotated[
-        str | None, option("--shown DIGEST", "The question as you saw it; the list prints its digest")
-    ] = None,
-    by: ByOption = None,
-    message: Annotated[str | None, option("--message", "Text that the model reads with the answer")] = None,
-    edited: Annotated[str | None, option("--input JSON", "Run this input instead")] = None,
-    remember: Annotated[int | None, option("--remember N", "Also add the N-th suggested rule")] = None,
-    save: Annotated[
-        str, option("--save PLACE", "Where rules are added: store, session, local, project or user")
-    ] = RememberScope.STORE.value,
-    tool: Annotated[str | None, option("--tool NAME", "Only this tool; * matches any characters")] = None,
-    containing: Annotated[str | None, option("--containing TEXT", "Only inputs that contain this text")] = None,
-    after: Annotated[str | None, option("--after APR_ID", "Only questions asked after this one")] = None,
-    limit: Annotated[int | None, option("--limit N", f"At most N; {DEFAULT_LIMIT} without a terminal", low=1)] = None,
-    newest: Annotated[bool, option("--newest", "Newest first, not oldest first")] = False,
-    url: UrlOption = None,
-    count: Annotated[bool, option("--count", "Only print how many wait, tool by tool")] = False,
+    options: ApprovalOptions,
+    shown: str | None = option("--shown DIGEST", "The question as you saw it; the list prints its digest"),
+    given: AnswerOptions,
+    save: str = option(
+        "--save PLACE",
+        "Where rules are added: store, session, local, project or user",
+        default=RememberScope.STORE.value,
+    ),
+    wanted: QuestionFilter,
+    count: bool = flag("--count", "Only print how many wait, tool by tool"),
 ) -> None:
     """List the calls that wait for approval, and answer them."""
-    known = (*(str(each) for each in RememberScope), *rule_files(settings))
+    known = (*(str(each) for each in RememberScope), *rule_files(options.settings))
     if save not in known:
         raise ConfigError(f"rules are not added to {save!r}; {suggestion(save, known)}")
-    server = server_url(url, {"from": places, "store": store, "settings": settings}, {"by": by})
-    given = _parse_answer(words or [], message, edited, remember)
-    wanted = QuestionFilter(tool=tool, containing=containing, after=after, limit=limit, newest_first=newest)
-    options, tools = StoreOptions(store, settings), list[Tool]()
-    if server is None:
+    options, answer, tools = options.resolved(), given.parse(words or []), list[Tool]()
+    if options.url is None:
         used = options.for_use()
         used.existing_file()
         # A command suggested without --settings finds the default file by itself.
-        options = options if settings is None else used
-        tools = load_tools(places) if places and (words or not is_json()) and not count else []
+        options = options if options.settings is None else used
+        tools = options.load_tools() if (words or not is_json()) and not count else []
 
     async def run() -> int:
-        async with _open_inbox(server, options, tools, by) as inbox:
+        async with _open_inbox(options, tools) as inbox:
             session = ApprovalSession(inbox, save)
-            if given is not None:
-                return await session.answer(given, shown)
+            if answer is not None:
+                return await session.answer(answer, shown)
             if count:
                 print_backlog([each async for each in wanted.all(inbox)])
             else:
@@ -150,7 +204,7 @@ def approvals(  # noqa: PLR0913 -- one for each option of the command
     try:
         status = asyncio.run(run())
     except (ConfigError, StoreError):
-        if server is None and given is None and not count:
+        if options.url is None and answer is None and not count:
             _print_read_only(options.existing_file(), wanted)
         raise
     if status:
@@ -158,16 +212,13 @@ def approvals(  # noqa: PLR0913 -- one for each option of the command
 
 
 @asynccontextmanager
-async def _open_inbox(
-    server: str | None, options: StoreOptions, tools: list[Tool], by: str | None
-) -> "AsyncGenerator[Inbox]":
-    if server is not None:
-        async with async_client(server) as client:
-            yield ServerInbox(client, server)
+async def _open_inbox(options: CallOptions, tools: list[Tool]) -> "AsyncGenerator[Inbox]":
+    if options.url is not None:
+        async with async_client(options.url) as client:
+            yield ServerInbox(client, options.arguments)
         return
-    used = options.or_default()
-    rt = Runtime.open(config=options.settings or AUTO, store=used.store, tools=tools, approve="wait")
-    inbox = StoreInbox(rt, tools, options, by)
+    rt = Runtime.open(config=options.config, store=options.or_default().store, tools=tools, approve="wait")
+    inbox = StoreInbox(rt, tools, options)
     listener = asyncio.ensure_future(inbox.collect_recovered())
     await asyncio.sleep(0)
     try:
@@ -177,7 +228,7 @@ async def _open_inbox(
         listener.cancel()
 
 
-def _print_read_only(file: Path, wanted: "QuestionFilter") -> None:
+def _print_read_only(file: Path, wanted: QuestionFilter) -> None:
     """Print the questions of a store that cannot be written, such as one on a full disk; none can be answered."""
     with SqliteReader.open(file, steps=STEPS) as reader:
         checkpoints = (checkpoint_in(each) for each in reader.open_calls() if each.approval_id and each.answer is None)
@@ -203,81 +254,13 @@ class PromptAnswer(NamedTuple):
     choice: int | None
 
 
-def _parse_answer(
-    words: list[str], message: str | None, edited: str | None, remember: int | None
-) -> ApprovalAnswer | PromptAnswer | None:
-    if not words:
-        if message is not None or edited is not None or remember is not None:
-            raise ConfigError("--message, --input and --remember need an answer: answer APR_ID allow")
-        return None
-    verb, target, word = words if len(words) == 3 else ("", "", "")  # noqa: PLR2004 -- answer ID WORD
-    if len(words) > 1 and words[1].startswith("prm_"):
-        return PromptAnswer(words[1], parse_choice(word if verb == "answer" else ""))
-    if verb != "answer" or word not in ("allow", "deny"):
-        raise ConfigError(f"an answer is `answer APR_ID allow` or `answer APR_ID deny`, got {' '.join(words)!r}")
-    if word == "deny" and (edited is not None or remember is not None):
-        raise ConfigError("--input and --remember need allow; a deny takes a --message")
-    if edited is not None and remember is not None:
-        raise ConfigError("an edited input cannot be remembered; use --input or --remember")
-    if word == "deny":
-        return ApprovalAnswer(target, Deny(message=message))
-    if edited is not None:
-        updated = parse_object(edited, what="--input")
-        return ApprovalAnswer(target, Edit(input=updated, feedback=message))
-    return ApprovalAnswer(target, Allow(feedback=message), remember)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuestionFilter:
-    """Which open questions are wanted, and how many. They are read in pages, so that many need little memory.
-
-    Attributes:
-        tool: the name of a tool, in which `*` matches any characters.
-        containing: text in the input as it is shown, in any case.
-        after: the last question that was seen.
-    """
-
-    tool: str | None = None
-    containing: str | None = None
-    after: str | None = None
-    limit: int | None = None
-    newest_first: bool = False
-
-    def matches(self, question: ShownQuestion) -> bool:
-        """Return whether a question is wanted."""
-        name = question.tool_name
-        if self.tool is not None and not any(fits(self.tool, each) for each in (name, name.rpartition(".")[2])):
-            return False
-        return self.containing is None or self.containing.lower() in json_bytes(question.input).decode().lower()
-
-    async def select(self, inbox: "Inbox", limit: int | None) -> AsyncIterator[ShownQuestion]:
-        """Yield at most so many of the wanted questions."""
-        if self.newest_first:
-            for question in reversed(deque([each async for each in self.all(inbox)], maxlen=limit)):
-                yield question
-            return
-        count = 0
-        async for question in self.all(inbox):
-            if count == limit:
-                return
-            count += 1
-            yield question
-
-    async def all(self, inbox: "Inbox") -> AsyncIterator[ShownQuestion]:
-        """Yield every matching question, oldest first, without regard to the limit."""
-        async for question in inbox.questions(self.after):
-            if self.matches(question):
-                yield question
-
-
 class StoreInbox:
     """The open questions of every process on a store, through a runtime that recovers calls whose process is gone."""
 
-    def __init__(self, rt: Runtime, tools: list[Tool], options: StoreOptions, by: str | None) -> None:
-        """Use a runtime with the given tools; `by` is the name that the approver claims."""
-        self.rt, self._options = rt, options
+    def __init__(self, rt: Runtime, tools: list[Tool], options: CallOptions) -> None:
+        """Use a runtime with the given tools."""
+        self.rt, self._options, self._tools = rt, options, tools
         self.arguments = options.arguments
-        self._by, self._tools = by, tools
         self._recovered: set[InvocationId] = set()
         self._shown: set[InvocationId] = set()
 
@@ -306,7 +289,7 @@ class StoreInbox:
         outcome = await self.rt.approvals.decide(
             question.approval_id,
             given,
-            by=self._by,
+            by=self._options.by,
             shown_digest=Digest(question.shown_digest),
             remember=answer.rule if isinstance(answer, Remember) else None,
             save=save,
@@ -359,10 +342,9 @@ class StoreInbox:
 class ServerInbox:
     """The open questions of a server, with the methods of `StoreInbox`."""
 
-    def __init__(self, client: AsyncClient, url: str) -> None:
-        """Use an open client."""
-        self._client = client
-        self.arguments = f" --url {shlex.quote(url)}"
+    def __init__(self, client: AsyncClient, arguments: str) -> None:
+        """Use an open client; the arguments name its server in suggested commands."""
+        self._client, self.arguments = client, arguments
 
     async def questions(self, after: str | None = None) -> AsyncIterator[ShownQuestion]:
         """Yield the open questions, oldest first."""

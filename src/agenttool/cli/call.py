@@ -15,20 +15,10 @@ from typing import Annotated, NamedTuple
 import typer
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from agenttool.adapters.python.source import Tool, load_tools
+from agenttool.adapters.python.source import Tool
 from agenttool.cli.chosen_sources import UnconnectedSource, choose_sources, function_sources, source_named
 from agenttool.cli.format import print_json, print_result
-from agenttool.cli.options import (
-    ByOption,
-    SettingsOption,
-    StoreOptions,
-    ToolsOption,
-    UrlOption,
-    argument,
-    option,
-    output_file,
-    server_url,
-)
+from agenttool.cli.options import CallOptions, argument, option, output_file, required
 from agenttool.cli.output import INTERRUPTED, hint, is_json, print_error
 from agenttool.cli.prompt import (
     Skipped,
@@ -44,7 +34,7 @@ from agenttool.cli.result_files import ResultPayload, read_payloads, write_paylo
 from agenttool.cli.tools import complete_tool_name, require_tools, tool_names
 from agenttool.client import json_value, result_of
 from agenttool.codec import parse_object, parse_value, to_json
-from agenttool.config import AUTO, Config, load_config
+from agenttool.config import Config, load_config
 from agenttool.config.program import program_name
 from agenttool.errors import ConfigError, GatewayError, RecordError
 from agenttool.history.printable import printable
@@ -79,51 +69,47 @@ _ARGUMENT_PARTS = ("$schema", "$defs", "definitions", "properties")
 """The members of a schema that decide about one argument."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class NewCallOptions(CallOptions):
+    """The options of a command that makes a call, which is stored only where a file is named."""
+
+    store: str | None = option(
+        "--store FILE", "Store the call in this file; default: the one in the settings, else the call is not stored"
+    )
+
+
 def call(  # noqa: PLR0913 -- one for each option of the command
     name: Annotated[
         str,
-        argument("TOOL", "Name of the tool, with or without its namespace", completion=complete_tool_name),
+        required("TOOL", "Name of the tool, with or without its namespace", completion=complete_tool_name),
     ],
-    words: Annotated[list[str] | None, argument("KEY=VALUE", "Arguments of the tool")] = None,
+    words: list[str] | None = argument("KEY=VALUE", "Arguments of the tool"),
     *,
-    places: ToolsOption = None,
-    args: Annotated[str | None, option("--args JSON", "Arguments as one JSON object")] = None,
-    args_file: Annotated[Path | None, option("--args-file FILE", "File with the arguments as JSON")] = None,
-    settings: SettingsOption = None,
-    store: Annotated[
-        str | None,
-        option(
-            "--store FILE", "Store the call in this file; default: the one in the settings, else the call is not stored"
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        option("--out FILE", "Write the complete output to this file; several outputs get numbered files"),
-    ] = None,
-    by: ByOption = None,
-    url: UrlOption = None,
-    idempotency_key: Annotated[
-        str | None, option("--idempotency-key KEY", "Make no second call with the same key; return the first one")
-    ] = None,
+    args: str | None = option("--args JSON", "Arguments as one JSON object"),
+    args_file: Path | None = option("--args-file FILE", "File with the arguments as JSON"),
+    options: NewCallOptions,
+    out: Path | None = option(
+        "--out FILE", "Write the complete output to this file; several outputs get numbered files"
+    ),
+    idempotency_key: str | None = option(
+        "--idempotency-key KEY", "Make no second call with the same key; return the first one"
+    ),
 ) -> None:
     """Call one tool with every check, and ask for approval if needed."""
-    server = server_url(url, {"from": places, "settings": settings, "store": store}, {"by": by})
-    terminal, options, out = Terminal(), StoreOptions(store, settings), output_file(out)
-    is_durable = server is None and options.file is not None
-    arguments = options.arguments if server is None else f" --url {shlex.quote(server)}"
+    terminal, options, out = Terminal(), options.resolved(), output_file(out)
+    is_durable = options.url is None and options.file is not None
     with redirect_stdout(sys.stderr) if is_json() else nullcontext():  # what a tool prints is not part of its result
         request = CommandLineCall(
             name=name,
             arguments=read_arguments(words or [], args, args_file),
-            tools=load_tools(places or []),
+            tools=options.load_tools(),
             options=options,
             is_durable=is_durable,
             is_interactive=terminal.is_interactive and not is_json(),
-            by=by,
             wants_payloads=out is not None,
             idempotency_key=idempotency_key,
         )
-        outcome = asyncio.run(request.run(terminal) if server is None else request.run_on(server))
+        outcome = asyncio.run(request.run(terminal) if options.url is None else request.run_on(options.url))
     result, is_parked = outcome.result, outcome.is_parked
     is_error = result is None or result.is_error is True
     if out is not None and not is_error:
@@ -132,8 +118,7 @@ def call(  # noqa: PLR0913 -- one for each option of the command
     if is_json():
         print_json({"invocation_id": outcome.invocation_id} if result is None else to_json(result))
     elif is_parked or result is None:
-        waits = f"{outcome.invocation_id} waits for an answer: {program_name()} approvals{arguments}"
-        hint(waits, None)
+        hint(f"{outcome.invocation_id} waits for an answer: {program_name()} approvals{options.arguments}", None)
     else:
         if out is None or is_error:
             print_result(result)
@@ -223,16 +208,14 @@ class CommandLineCall:
     Attributes:
         is_durable: the call is stored in a file.
         is_interactive: a user at the terminal can be asked.
-        by: the name that this user claims.
     """
 
     name: str
     arguments: Arguments
     tools: list[Tool]
-    options: StoreOptions
+    options: CallOptions
     is_durable: bool
     is_interactive: bool
-    by: str | None = None
     wants_payloads: bool = False
     idempotency_key: str | None = None
 
@@ -285,7 +268,7 @@ class CommandLineCall:
 
     def _sources(self) -> tuple[Config, list[UnconnectedSource]]:
         """Return the settings with the source of the tool, or with all if it is a function, which may call any tool."""
-        config = load_config(self.options.settings or AUTO)
+        config = load_config(self.options.config)
         is_given = any(self.name in tool_names(each) for each in self.tools)
         named = set[str]() if is_given else source_named(config, self.name) - function_sources(config)
         return choose_sources(config, named or config.sources.keys())
@@ -421,7 +404,7 @@ class CallMonitor:
             answer = await ask_approval(self._terminal, shown, can_skip=self._request.is_durable)
             if isinstance(answer, Skipped):
                 break
-            outcome = await self._rt.approvals.decide(question, answer, by=self._request.by)
+            outcome = await self._rt.approvals.decide(question, answer, by=self._request.options.by)
             if not isinstance(outcome, Refused):
                 return
             print_error("refused", outcome.message)

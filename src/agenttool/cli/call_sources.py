@@ -3,7 +3,6 @@
 Also the state of an open call as text: which process runs it, and what it waits for.
 """
 
-import shlex
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from agenttool.cli.event_log import JournalFollower
 from agenttool.cli.format import utc
-from agenttool.cli.options import StoreOptions
+from agenttool.cli.options import StoreUrlOptions
 from agenttool.config.program import program_name
 from agenttool.errors import ConfigError
 from agenttool.history.listed_call import (
@@ -132,16 +131,12 @@ class ServerCalls(NamedTuple):
 
     client: "Client"
     url: str
+    arguments: str
 
     @property
     def name(self) -> str:
         """The address."""
         return repr(self.url)
-
-    @property
-    def arguments(self) -> str:
-        """The option that names the server."""
-        return f" --url {shlex.quote(self.url)}"
 
     def listed(self, wanted: "CallFilters", limit: int | None) -> Iterator[CallSummary]:
         """Yield the calls that match, or the newest of them: in the order of their ends, then the open ones."""
@@ -171,15 +166,15 @@ class ServerCalls(NamedTuple):
 
 
 @contextmanager
-def open_calls(server: str | None, options: StoreOptions) -> Generator[JournalCalls | ServerCalls]:
+def open_calls(options: StoreUrlOptions) -> Generator[JournalCalls | ServerCalls]:
     """Open the calls of a server, or else those of a store, which is only read."""
-    if server is None:
+    if options.url is None:
         yield JournalCalls(options.existing_file(), options.arguments)
         return
     from agenttool.cli.remote import open_server  # noqa: PLC0415 -- it loads the HTTP client
 
-    with open_server(server) as client:
-        yield ServerCalls(client, server)
+    with open_server(options.url) as client:
+        yield ServerCalls(client, options.url, options.arguments)
 
 
 def find_call(calls: JournalCalls | ServerCalls, part: str | None) -> str:

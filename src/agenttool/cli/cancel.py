@@ -6,22 +6,11 @@ from typing import Annotated
 import typer
 
 from agenttool import sync
-from agenttool.adapters.python.source import Tool, load_tools
 from agenttool.cli.call_sources import ServerCalls, find_call, open_calls
 from agenttool.cli.format import print_json, print_result
-from agenttool.cli.options import (
-    ByOption,
-    SettingsOption,
-    StoreOption,
-    StoreOptions,
-    ToolsOption,
-    UrlOption,
-    argument,
-    server_url,
-)
+from agenttool.cli.options import CallOptions, required
 from agenttool.cli.output import hint, is_json, print_error
 from agenttool.codec import to_json
-from agenttool.config import AUTO
 from agenttool.config.program import program_name
 from agenttool.records import InvocationId, ResultStatus, ToolResult
 
@@ -33,13 +22,9 @@ TIMEOUT_S = 15.0
 
 
 def cancel(
-    call: Annotated[str, argument("CALL", "Beginning or end of the id of the call, as `agenttool log` prints it")],
+    call: Annotated[str, required("CALL", "Beginning or end of the id of the call, as `agenttool log` prints it")],
     *,
-    store: StoreOption = None,
-    settings: SettingsOption = None,
-    places: ToolsOption = None,
-    by: ByOption = None,
-    url: UrlOption = None,
+    options: CallOptions,
 ) -> None:
     """Cancel an open call, whichever process runs it.
 
@@ -47,10 +32,9 @@ def cancel(
     once. The command waits for the result. It exits with 0 if the call was canceled, and
     with 1 if it was not.
     """
-    server = server_url(url, {"from": places, "store": store, "settings": settings}, {"by": by})
-    options = StoreOptions(store, settings)
-    options = options if server else options.for_use()
-    with open_calls(server, options) as calls:
+    options = options.resolved()
+    options = options if options.url else options.for_use()
+    with open_calls(options) as calls:
         invocation_id = InvocationId(find_call(calls, call))
         if isinstance(calls, ServerCalls):
             calls.client.cancel(invocation_id)
@@ -58,7 +42,7 @@ def cancel(
             with suppress(TimeoutError):
                 result = calls.client.wait(invocation_id, timeout_s=TIMEOUT_S)
         else:
-            result, problem = _cancel(invocation_id, options, load_tools(places or []), by)
+            result, problem = _cancel(invocation_id, options)
     if result is None and problem is None:
         show = f"{program_name()} show {invocation_id}{calls.arguments}"
         problem = f"its process was asked to cancel it, and it has not ended yet; see: {show}"
@@ -74,18 +58,16 @@ def cancel(
         hint(f"canceled {invocation_id}", "green")
 
 
-def _cancel(
-    call: InvocationId, options: StoreOptions, tools: list[Tool], by: str | None
-) -> tuple[ToolResult | None, str | None]:
+def _cancel(call: InvocationId, options: CallOptions) -> tuple[ToolResult | None, str | None]:
     """Cancel a call; return its result, if it has one, and why it cannot be canceled.
 
     The tools are needed to withdraw a deferred call.
     """
-    config = options.settings or AUTO
-    with sync.open(config=config, store=options.store, tools=tools, approve="wait") as rt:
+    tools = options.load_tools()
+    with sync.open(config=options.config, store=options.store, tools=tools, approve="wait") as rt:
         if (ended := rt.journal.result(call)) is not None:
             return ended, f"it had ended before ({ended.status.value})"
-        is_requested = rt.cancel(call, by=by)
+        is_requested = rt.cancel(call, by=options.by)
         if not is_requested and rt.journal.result(call) is None:
             return None, "its tool is not known here, which must tell its server; name it with --from or --settings"
         return rt.calls.get(call).result(TIMEOUT_S), None

@@ -156,21 +156,47 @@ def _read_content(path: Path) -> JsonObject:
     return cast("JsonObject", found)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ClientServer:
-    """One server as a client has it.
+    """One server as a client has it, and what became of it.
 
     Attributes:
         members: what the client says about it.
         inputs: what the client asks the user for, by id.
-        skipped: why it cannot be used here; none if it can.
+        state: `ready`, `untried`, `skipped` or `failed`.
+        reason: why it is not ready, or what of it is not imported.
+        server: as it would be written; none if it cannot be.
     """
 
     name: str
     origin: ClientFile
     members: JsonObject
     inputs: Mapping[str, JsonObject] = field(default_factory=dict[str, JsonObject])
-    skipped: str | None = None
+    state: str = "skipped"
+    reason: str = ""
+    server: "ImportedServer | None" = None
+    tools: int | None = None
+    tokens: int | None = None
+
+    @property
+    def transport(self) -> str:
+        """The transport of the server; empty if it cannot be used."""
+        members = {} if self.server is None else self.server.members
+        return str(members.get("transport", "http" if "url" in members else "stdio")) if members else ""
+
+    def as_json(self) -> JsonObject:
+        """Return the server and its state for programs."""
+        return {
+            "server": self.name,
+            "source": None if self.server is None else self.server.name,
+            "client": self.origin.client,
+            "file": str(self.origin.path),
+            "transport": self.transport or None,
+            "state": self.state,
+            "reason": self.reason or None,
+            "tools": self.tools,
+            "tokens": self.tokens,
+        }
 
     @property
     def note(self) -> str:
@@ -250,9 +276,9 @@ def client_server(
 ) -> ClientServer:
     """Return one server of a client; `is_own` returns whether a URL is that of this gateway."""
     if not isinstance(members, dict):
-        return ClientServer(name, origin, {}, {}, "its settings are not an object")
+        return ClientServer(name, origin, {}, reason="its settings are not an object")
     common = _common_members(members, origin.client)
-    return ClientServer(name, origin, common, inputs or {}, next(_reasons(common, is_own), None))
+    return ClientServer(name, origin, common, inputs or {}, reason=next(_reasons(common, is_own), ""))
 
 
 def _common_members(members: JsonObject, client: str) -> JsonObject:

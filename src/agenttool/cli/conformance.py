@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
 
 import msgspec
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from agenttool.cli.options import argument, option
+from agenttool.cli.options import argument, flag, option
 from agenttool.cli.output import fail, figures, fixed, is_json, plain_table, print_blocks, print_text
 from agenttool.conformance.coverage import (
     AreaCoverage,
@@ -32,13 +31,10 @@ BAR_CELLS = 6
 
 
 def conformance(
-    report: Annotated[
-        Path | None,
-        argument("REPORT.json", "A report that `make conformance` wrote"),
-    ] = None,
+    report: Path | None = argument("REPORT.json", "A report that `make conformance` wrote"),
     *,
-    area: Annotated[str | None, option("--area AREA", "Only this area, such as PERM or OAUTH")] = None,
-    missing: Annotated[bool, option("--missing", "List the requirements that no test proves")] = False,
+    area: str | None = option("--area AREA", "Only this area, such as PERM or OAUTH"),
+    missing: bool = flag("--missing", "List the requirements that no test proves"),
 ) -> None:
     """Show which requirements of the standards a passing test proves."""
     areas = load_areas() if area is None else (_area(area),)

@@ -1,16 +1,14 @@
 """`agenttool credentials`: the credentials of the settings, and whether calls can lease them. No value is printed."""
 
 import asyncio
-from typing import Annotated
 
 import typer
 
 from agenttool.assemble.credentials import make_credentials
 from agenttool.assemble.settings import read_settings
 from agenttool.cli.format import print_rows
-from agenttool.cli.options import SETTINGS_FILE, SettingsOption, argument, option
+from agenttool.cli.options import SETTINGS_FILE, SettingsOptions, argument, flag, option
 from agenttool.cli.output import plain_table
-from agenttool.config import AUTO
 from agenttool.config.table import suggestion
 from agenttool.errors import ConfigError, CredentialMissing
 from agenttool.ports.credentials import CredentialProvider
@@ -20,19 +18,17 @@ UNAVAILABLE = 1
 
 
 def credentials(
-    names: Annotated[list[str] | None, argument("NAME", "Only these credentials")] = None,
+    names: list[str] | None = argument("NAME", "Only these credentials"),
     *,
-    check: Annotated[bool, option("--check", "Fetch each one now; exit code 1 if one is missing")] = False,
-    actor: Annotated[
-        str | None, option("--actor ACTOR", "Fetch them as for a call of this actor, such as user:ada")
-    ] = None,
-    settings: SettingsOption = None,
+    check: bool = flag("--check", "Fetch each one now; exit code 1 if one is missing"),
+    actor: str | None = option("--actor ACTOR", "Fetch them as for a call of this actor, such as user:ada"),
+    options: SettingsOptions,
 ) -> None:
     """List the credentials, and which of them are missing.
 
     The values are never printed.
     """
-    known = make_credentials(read_settings(settings or AUTO, ())[0], None)
+    known = make_credentials(read_settings(options.config, ())[0], None)
     for name in names or ():
         if name not in known:
             raise ConfigError(f"no credential is called {name!r}; {suggestion(name, known) if known else 'add it'}")

@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from agenttool.cli.client_settings import client_files
-from agenttool.cli.options import SettingsOption, StoreOption, ToolsOption, argument, option
+from agenttool.cli.options import StoreToolOptions, option, required
 from agenttool.cli.output import hint, is_json
-from agenttool.config import AUTO, load_config
+from agenttool.config import load_config
 from agenttool.config.writer import toml_key, toml_table
 from agenttool.records import Json, JsonObject
 
@@ -58,20 +58,16 @@ _TOKEN = {
 """How a client writes an environment variable in a header; most write `${NAME}`."""
 
 
-def export_config(  # noqa: PLR0913 -- one for each option of the command
-    client: Annotated[ConfiguredClient, argument("", "The client; `file` is a plain mcpServers file")],
+def export_config(
+    client: Annotated[ConfiguredClient, required("", "The client; `file` is a plain mcpServers file")],
     *,
-    name: Annotated[str, option("--name NAME", "The name of the server in the client")] = "agenttool",
-    url: Annotated[str | None, option("--url URL", "Use a running gateway, such as http://127.0.0.1:8000/mcp")] = None,
-    token_env: Annotated[
-        str | None, option("--token-env NAME", "The variable that has the bearer token for the URL")
-    ] = None,
-    profile: Annotated[
-        str, option("--profile NAME", "Use the tools of the table [mcp.NAME] in the settings of the gateway")
-    ] = "",
-    store: StoreOption = None,
-    places: ToolsOption = None,
-    settings: SettingsOption = None,
+    name: str = option("--name NAME", "The name of the server in the client", default="agenttool"),
+    url: str | None = option("--url URL", "Use a running gateway, such as http://127.0.0.1:8000/mcp"),
+    token_env: str | None = option("--token-env NAME", "The variable that has the bearer token for the URL"),
+    profile: str = option(
+        "--profile NAME", "Use the tools of the table [mcp.NAME] in the settings of the gateway", default=""
+    ),
+    options: StoreToolOptions,
 ) -> None:
     """Print the settings with which an MCP client uses this gateway.
 
@@ -80,12 +76,12 @@ def export_config(  # noqa: PLR0913 -- one for each option of the command
     here = Path.cwd()
     if url is None:
         if profile:
-            load_config(settings or AUTO).check_profile(profile)
+            load_config(options.config).check_profile(profile)
         given = (
             ("--profile", profile or None),
-            ("--store", store),
-            *(("--from", each) for each in places or ()),
-            ("--settings", settings),
+            ("--store", options.store),
+            *(("--from", each) for each in options.from_ or ()),
+            ("--settings", options.settings),
         )
         entry = _program(client, here, given)
     else:

@@ -7,6 +7,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Protocol, runtime_checkable
 
@@ -30,7 +31,7 @@ from agenttool.cli.client_settings import (
 )
 from agenttool.cli.format import print_json
 from agenttool.cli.openapi_service import declared_tools, open_trial, print_trial, service_name, try_service
-from agenttool.cli.options import SettingsOption, argument, option
+from agenttool.cli.options import SettingsOptions, argument, flag, option, required
 from agenttool.cli.output import done, figures, fixed, is_json, plain_table, print_blocks, print_text
 from agenttool.cli.progress import WorkBar
 from agenttool.config import Config, ServerSetting, environment, load_config, settings_layers
@@ -56,10 +57,6 @@ _OWN_LINE = "agenttool: "
 _TYPED = ClientFile(COMMAND_LINE, Path())
 _ADDED = "Added by agenttool sources add"
 
-_Try = Annotated[bool, option("--try/--no-try", "Start each server, and add only those that answer")]
-_Timeout = Annotated[float, option("--timeout SECONDS", "How long a server may take to answer", low=0.1)]
-_DryRun = Annotated[bool, option("--dry-run", "Show what would be written, and write nothing")]
-
 
 @runtime_checkable
 class ServerSource(Source, ReviewedSource, LoggingSource, Protocol):
@@ -70,78 +67,33 @@ class ServerSource(Source, ReviewedSource, LoggingSource, Protocol):
         ...
 
 
-@dataclass(slots=True)
-class ImportRow:
-    """One server, and what became of it.
+@dataclass(frozen=True, kw_only=True)
+class ImportTarget:
+    """The options of the two commands: the settings file that servers are added to, and how servers are tried."""
 
-    Attributes:
-        server: as it would be written; none if it cannot be.
-        state: `ready`, `untried`, `skipped` or `failed`.
-        reason: why it is not ready, or what of it is not imported.
-    """
-
-    given: ClientServer
-    server: ImportedServer | None = None
-    state: str = "untried"
-    reason: str = ""
-    tools: int | None = None
-    tokens: int | None = None
+    tries: bool = option("--try/--no-try", "Start each server, and add only those that answer", default=True)
+    timeout_s: float = option(
+        "--timeout SECONDS", "How long a server may take to answer", default=DEFAULT_TRIAL_S, low=0.1
+    )
+    dry_run: bool = flag("--dry-run", "Show what would be written, and write nothing")
+    settings: Path | None = SettingsOptions.settings
 
     @property
-    def transport(self) -> str:
-        """The transport of the server."""
-        members = self.server.members if self.server is not None else {}
-        return str(members.get("transport", "http" if "url" in members else "stdio")) if members else ""
+    def file(self) -> Path:
+        """The given file, or that of the project."""
+        return self.settings or settings_layers()[1].file
 
-    def as_json(self) -> JsonObject:
-        """Return the row for programs."""
-        server = self.server
-        return {
-            "server": self.given.name,
-            "source": None if server is None else server.name,
-            "client": self.given.origin.client,
-            "file": str(self.given.origin.path),
-            "transport": self.transport or None,
-            "state": self.state,
-            "reason": self.reason or None,
-            "tools": self.tools,
-            "tokens": self.tokens,
-        }
+    @cached_property
+    def config(self) -> Config:
+        """The settings that apply already."""
+        exists = self.settings is None or self.settings.is_file()
+        return load_config((self.settings or AUTO) if exists else None)
 
-
-@dataclass(slots=True, kw_only=True)
-class ImportTarget:
-    """The settings file that servers are added to, what applies already, and the options of the command.
-
-    Attributes:
-        yes: no user is asked.
-    """
-
-    file: Path
-    config: Config
-    credentials: Credentials
-    tries: bool
-    timeout_s: float
-    dry_run: bool
-    yes: bool
-
-    @classmethod
-    def find(
-        cls, settings: Path | None, *, tries: bool, timeout_s: float, dry_run: bool, yes: bool = True
-    ) -> "ImportTarget":
-        """Return the given file, or that of the project."""
-        exists = settings is None or settings.is_file()
-        config = load_config((settings or AUTO) if exists else None)
-        names = {str(each.members.get("env", f"[{name}]")): name for name, each in config.credentials.items()}
-        return cls(
-            file=settings or settings_layers()[1].file,
-            config=config,
-            credentials=Credentials(names),
-            tries=tries,
-            timeout_s=timeout_s,
-            dry_run=dry_run,
-            yes=yes,
-        )
+    @cached_property
+    def credentials(self) -> Credentials:
+        """The credentials of these settings, and those that servers add to them."""
+        tables = self.config.credentials.items()
+        return Credentials({str(each.members.get("env", f"[{name}]")): name for name, each in tables})
 
     @property
     def sources(self) -> dict[str, JsonObject]:
@@ -181,16 +133,10 @@ class ImportTarget:
 
 
 def import_settings(
-    source: Annotated[
-        str | None,
-        argument("[FILE|CLIENT]", "The name of a client, such as claude-code, or a settings file"),
-    ] = None,
+    source: str | None = argument("[FILE|CLIENT]", "The name of a client, such as claude-code, or a settings file"),
     *,
-    tries: _Try = True,
-    timeout: _Timeout = DEFAULT_TRIAL_S,
-    dry_run: _DryRun = False,
-    yes: Annotated[bool, option("--yes", "Start the servers and write the settings without a question")] = False,
-    settings: SettingsOption = None,
+    target: ImportTarget,
+    yes: bool = flag("--yes", "Start the servers and write the settings without a question"),
 ) -> None:
     """Add the MCP servers of another client or of a file.
 
@@ -198,46 +144,39 @@ def import_settings(
     Each server is started, and its tools are listed. Secrets are not copied: each becomes a credential
     that is read from an environment variable.
     """
-    target = ImportTarget.find(settings, tries=tries, timeout_s=timeout, dry_run=dry_run, yes=yes)
-    given, faulty = _read_clients(source, target)
-    rows = [*_rows(given, target), *faulty]
+    rows = _read_clients(source, target)
+    _translate(rows, target)
     usable = [each for each in rows if each.state == "untried"]
     can_ask = sys.stdin.isatty() and not is_json()
-    if usable and not yes and not can_ask and (tries or not dry_run):
+    if usable and not yes and not can_ask and (target.tries or not target.dry_run):
         raise ConfigError("no user can confirm here; pass --yes, or --dry-run with --no-try to start and write nothing")
-    if tries and usable and not yes:
+    if target.tries and usable and not yes:
         _print_programs(usable)
         typer.confirm(f"Start {_count(usable)} and list the tools?", default=True, abort=True)
-    if tries:
+    if target.tries:
         asyncio.run(_try_all(usable, target))
-    for row in usable if not tries else ():
+    for row in usable if not target.tries else ():
         if row.server is not None and row.server.allowed is not None:
             row.state, row.reason = "failed", "it has a list of allowed tools, which needs a trial to find the others"
-    _write(rows, target, "Imported from other MCP clients")
+    _write(rows, target, "Imported from other MCP clients", yes=yes)
     if any(each.state == "failed" for each in rows):
         raise typer.Exit(FAULTY)
 
 
 def add(  # noqa: PLR0913 -- one for each option of the command
-    name: Annotated[str, argument("", "The name of the source, or the word openapi")],
-    words: Annotated[list[str], argument("URL | -- COMMAND", "A URL, or -- and a command; a document of openapi")],
+    name: Annotated[str, required("", "The name of the source, or the word openapi")],
+    words: Annotated[list[str], required("URL | -- COMMAND", "A URL, or -- and a command; a document of openapi")],
     *,
-    env: Annotated[list[str] | None, option("--env NAME=VALUE", "A variable of the program")] = None,
-    header: Annotated[list[str] | None, option("--header 'NAME: VALUE'", "A header of each request")] = None,
-    transport: Annotated[str | None, option("--transport http|sse", "The transport of the URL")] = None,
-    named: Annotated[str | None, option("--name", "The name of an OpenAPI service")] = None,
-    server: Annotated[str | None, option("--server URL", "The base URL of an OpenAPI service")] = None,
-    security: Annotated[
-        list[str] | None, option("--security SCHEME=VARIABLE", "The variable with a scheme's credential")
-    ] = None,
-    allow: Annotated[list[str] | None, option("--allow HOST", "A private host of an OpenAPI service")] = None,
-    tries: _Try = True,
-    timeout: _Timeout = DEFAULT_TRIAL_S,
-    dry_run: _DryRun = False,
-    settings: SettingsOption = None,
+    env: list[str] | None = option("--env NAME=VALUE", "A variable of the program"),
+    header: list[str] | None = option("--header 'NAME: VALUE'", "A header of each request"),
+    transport: str | None = option("--transport http|sse", "The transport of the URL"),
+    named: str | None = option("--name", "The name of an OpenAPI service"),
+    server: str | None = option("--server URL", "The base URL of an OpenAPI service"),
+    security: list[str] | None = option("--security SCHEME=VARIABLE", "The variable with a scheme's credential"),
+    allow: list[str] | None = option("--allow HOST", "A private host of an OpenAPI service"),
+    target: ImportTarget,
 ) -> None:
     """Try one MCP server, and add it to the settings; with the word openapi and a document, an OpenAPI service."""
-    target = ImportTarget.find(settings, tries=tries, timeout_s=timeout, dry_run=dry_run)
     if name == OPENAPI:
         if len(words) != 1:
             raise ConfigError(f"name one document of an OpenAPI service, got {len(words)} words; write its URL or file")
@@ -252,21 +191,22 @@ def add(  # noqa: PLR0913 -- one for each option of the command
         return
     target.check_new(name)
     members = _server_members(words, env or (), header or (), transport)
-    rows = _rows([client_server(name, members, _TYPED, target.is_own)], target)
-    if tries and rows[0].state == "untried":
+    rows = [client_server(name, members, _TYPED, target.is_own)]
+    _translate(rows, target)
+    if target.tries and rows[0].state == "untried":
         asyncio.run(_try_all(rows, target))
-    if not _write(rows, target, _ADDED):
+    if not _write(rows, target, _ADDED, yes=True):
         raise typer.Exit(FAULTY)
 
 
-def _write(rows: Sequence[ImportRow], target: ImportTarget, origin: str) -> bool:
+def _write(rows: Sequence[ClientServer], target: ImportTarget, origin: str, *, yes: bool) -> bool:
     """Print all servers, add the usable ones, and print what to do next; return whether one is usable."""
     wanted, dry_run = "ready" if target.tries else "untried", target.dry_run
     chosen = [each.server for each in rows if each.server is not None and each.state == wanted]
     text = target.toml(chosen, "mcp", origin)
     _print_rows(rows)
     is_added = bool(chosen) and not dry_run
-    is_added = is_added and (target.yes or typer.confirm(f"Add {_count(chosen)} to {target.file}?", default=True))
+    is_added = is_added and (yes or typer.confirm(f"Add {_count(chosen)} to {target.file}?", default=True))
     if is_added:
         append_tables(target.file, text)
     _report(rows, chosen if is_added or dry_run else [], target, text if dry_run else "")
@@ -366,8 +306,8 @@ def _split(option: str, pairs: Iterable[str], mark: str) -> JsonObject:
     return found
 
 
-def _read_clients(source: str | None, target: ImportTarget) -> tuple[list[ClientServer], list[ImportRow]]:
-    """Return the servers of a file or of clients, and a row for each file that cannot be read.
+def _read_clients(source: str | None, target: ImportTarget) -> list[ClientServer]:
+    """Return the servers of a file or of clients; a file that cannot be read stands for one that failed.
 
     Raises:
         ConfigError: there is no such file, or the file that the user names cannot be read.
@@ -387,26 +327,22 @@ def _read_clients(source: str | None, target: ImportTarget) -> tuple[list[Client
     else:
         raise ConfigError(f"there is no file and no client {source!r}; {suggestion(str(source), clients)}")
     servers: list[ClientServer] = []
-    faulty: list[ImportRow] = []
     for each in files:
         try:
             servers += read_servers(each, each.folder or here, target.is_own)
         except ConfigError as error:
             if not is_client:
                 raise
-            faulty.append(ImportRow(ClientServer(each.path.name, each, {}), state="failed", reason=str(error)))
-    return servers, faulty
+            servers.append(ClientServer(each.path.name, each, {}, state="failed", reason=str(error)))
+    return servers
 
 
-def _rows(given: Sequence[ClientServer], target: ImportTarget) -> list[ImportRow]:
-    """Return each server as it would be written, or why it is not."""
+def _translate(servers: Sequence[ClientServer], target: ImportTarget) -> None:
+    """Make each server as it would be written, or note why it cannot be."""
     known = {_identity(members): name for name, members in target.sources.items()}
     used = {*target.sources, RESERVED_NAME}
-    rows: list[ImportRow] = []
-    for each in given:
-        row = ImportRow(each, state="skipped", reason=each.skipped or "")
-        rows.append(row)
-        if row.reason:
+    for each in servers:
+        if each.reason:
             continue
         try:
             server = ImportedServer(each, source_name(each.name, used), target.credentials)
@@ -414,16 +350,15 @@ def _rows(given: Sequence[ClientServer], target: ImportTarget) -> list[ImportRow
                 server.members["cwd"] = _relative(folder, target.file)
             read_server(server.name, server.members)
         except ConfigError as error:
-            row.state, row.reason = "failed", str(error)
+            each.state, each.reason = "failed", str(error)
             continue
-        row.server = server
+        each.server = server
         if (same := known.get(_identity(server.members))) is not None:
-            server.name, row.reason = same, f"the source {same!r} is the same server"
+            server.name, each.reason = same, f"the source {same!r} is the same server"
             continue
         known[_identity(server.members)] = server.name
         used.add(server.name)
-        row.state, row.reason = "untried", each.note
-    return rows
+        each.state, each.reason = "untried", each.note
 
 
 def _identity(members: JsonObject) -> str:
@@ -437,12 +372,12 @@ def _relative(path: str, file: Path) -> str:
     return os.path.relpath(path, base) if Path(path).is_relative_to(base) else path
 
 
-async def _try_all(rows: Sequence[ImportRow], target: ImportTarget) -> None:
+async def _try_all(rows: Sequence[ClientServer], target: ImportTarget) -> None:
     """Start the servers, some at a time, and record what they offer."""
     logging.getLogger("agenttool").addHandler(logging.NullHandler())  # the table has the faults
     limit = asyncio.Semaphore(TRIED_AT_A_TIME)
 
-    async def tried(row: ImportRow, server: ImportedServer, bar: WorkBar) -> None:
+    async def tried(row: ClientServer, server: ImportedServer, bar: WorkBar) -> None:
         async with limit:
             await _try(row, server, target)
             bar.advance()
@@ -454,7 +389,7 @@ async def _try_all(rows: Sequence[ImportRow], target: ImportTarget) -> None:
                     tasks.create_task(tried(row, row.server, bar))
 
 
-async def _try(row: ImportRow, server: ImportedServer, target: ImportTarget) -> None:
+async def _try(row: ClientServer, server: ImportedServer, target: ImportTarget) -> None:
     row.state = "failed"
     if server.missing:
         row.reason = f"the variable {', '.join(dict.fromkeys(server.missing))} is not set; set it, and try again"
@@ -471,10 +406,10 @@ async def _try(row: ImportRow, server: ImportedServer, target: ImportTarget) -> 
         row.reason = row.reason.replace(value, "[redacted]")
     row.state = "failed" if row.reason else "ready"
     review = f"run `agenttool sources review {server.name}`: the client uses only some tools of the server"
-    row.reason = row.reason or "; ".join(filter(None, (row.given.note, review if server.allowed is not None else "")))
+    row.reason = row.reason or "; ".join(filter(None, (row.note, review if server.allowed is not None else "")))
 
 
-async def _connect(row: ImportRow, settings: McpServer, values: dict[str, str]) -> str:
+async def _connect(row: ClientServer, settings: McpServer, values: dict[str, str]) -> str:
     """Connect to a server and count its tools; return why it cannot be used, or an empty text."""
     async with open_trial(settings, values) as rt:
         source = rt.sources.get(settings.name)
@@ -496,9 +431,9 @@ async def _connect(row: ImportRow, settings: McpServer, values: dict[str, str]) 
     return ""
 
 
-def _print_programs(rows: Iterable[ImportRow]) -> None:
+def _print_programs(rows: Iterable[ClientServer]) -> None:
     """Print what a trial starts or contacts, and which secrets it gets."""
-    servers = ((each.given.name, each.server) for each in rows if each.server is not None)
+    servers = ((each.name, each.server) for each in rows if each.server is not None)
     table = ((name, _program(server), ", ".join(server.credentials.values())) for name, server in servers)
     print_blocks([plain_table("server", "command or url", "secrets", rows=table)])
 
@@ -509,10 +444,10 @@ def _program(server: ImportedServer) -> str:
     return one_line(" ".join(map(str, words)))
 
 
-def _print_rows(rows: Sequence[ImportRow]) -> None:
+def _print_rows(rows: Sequence[ClientServer]) -> None:
     cells = (
         (
-            each.given.name if each.server is None else each.server.name,
+            each.name if each.server is None else each.server.name,
             each.transport,
             *("" if number is None else f"{number:,}" for number in (each.tools, each.tokens)),
             each.state,
@@ -528,7 +463,7 @@ def _count(servers: Sequence[object]) -> str:
     return "1 server" if len(servers) == 1 else f"{len(servers)} servers"
 
 
-def _report(rows: Sequence[ImportRow], chosen: Sequence[ImportedServer], target: ImportTarget, text: str) -> None:
+def _report(rows: Sequence[ClientServer], chosen: Sequence[ImportedServer], target: ImportTarget, text: str) -> None:
     """Print what was written, or would be, and which variables must be set."""
     needed = {variable: each.name for each in chosen for variable in (*each.credentials.values(), *each.trial_env)}
     unset: list[Json] = [each for each in needed if not environment([each])]

@@ -12,12 +12,11 @@ from typing import Annotated, BinaryIO, cast
 
 from agenttool.cli.format import print_json
 from agenttool.cli.options import (
-    StoreOption,
     StoreOptions,
-    argument,
     open_existing_store,
     option,
     output_file,
+    required,
 )
 from agenttool.cli.output import print_text, terminal_json
 from agenttool.codec import to_json, write
@@ -36,8 +35,8 @@ DAY_NS = 24 * 3600 * 10**9
 
 def export(
     *,
-    out: Annotated[Path | None, option("--out FILE", "File to write; default: standard output")] = None,
-    store: StoreOption = None,
+    out: Path | None = option("--out FILE", "File to write; default: standard output"),
+    options: StoreOptions,
 ) -> None:
     """Write every record of the journal as JSON Lines.
 
@@ -45,7 +44,7 @@ def export(
     grow with the journal. The journal has no tool declarations. Check the output with `agenttool validate`.
     """
     out = output_file(out)
-    with StoreOptions(store).open_journal() as reader, reader.at_one_moment():
+    with options.open_journal() as reader, reader.at_one_moment():
         if out is None and cast("object", sys.stdout) is None:
             raise StoreError("the standard output is closed; leave it open, or name a file with --out")
         if out is None:
@@ -84,9 +83,9 @@ def _write_file(reader: SqliteReader, out: Path) -> None:
 
 
 def backup(
-    target: Annotated[Path, argument("TARGET", "A file that does not exist yet")],
+    target: Annotated[Path, required("TARGET", "A file that does not exist yet")],
     *,
-    store: StoreOption = None,
+    options: StoreOptions,
 ) -> None:
     """Copy the journal while other processes write to it.
 
@@ -101,7 +100,6 @@ def backup(
     from agenttool.server.tenants import other_stores, tenant_store  # noqa: PLC0415 -- it is slow to load
 
     copies: dict[str, JsonObject] = {}
-    options = StoreOptions(store)
     with options.open_journal() as reader, ExitStack() as unless_complete:
         copy = _copied(reader, Path(options.payload_location(reader.path)), target)
         unless_complete.callback(target.unlink)
@@ -139,9 +137,9 @@ def _copy_line(copy: JsonObject, tenant: str) -> str:
 
 def retain(
     *,
-    payloads: Annotated[float | None, option("--payloads DAYS", "Delete older payloads", low=0)] = None,
-    journal: Annotated[float | None, option("--journal DAYS", "Delete older facts", low=0)] = None,
-    store: StoreOption = None,
+    payloads: float | None = option("--payloads DAYS", "Delete older payloads", low=0),
+    journal: float | None = option("--journal DAYS", "Delete older facts", low=0),
+    options: StoreOptions,
 ) -> None:
     """Delete payloads and facts that are older than a number of days.
 
@@ -151,7 +149,6 @@ def retain(
     to the first fact of an open call; `agenttool verify` starts after them. Then the
     file shrinks, while other processes use it.
     """
-    options = StoreOptions(store)
     setting = options.setting
     if setting is not None:
         payloads = setting.payload_days if payloads is None else payloads

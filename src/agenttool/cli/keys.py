@@ -3,15 +3,14 @@
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
-from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
 
 from agenttool.cli.format import print_json, print_rows, utc
-from agenttool.cli.options import SettingsOption, StoreOption, StoreOptions, argument, open_parts, option
+from agenttool.cli.options import StoreOptions, open_parts, option, required
 from agenttool.cli.output import done, fixed, hint, plain_table, print_text
-from agenttool.config import AUTO, ServerSetting, load_config
+from agenttool.config import ServerSetting, load_config
 from agenttool.config.program import program_name
 from agenttool.errors import ConfigError
 from agenttool.history.listed_call import parse_span
@@ -26,10 +25,7 @@ app = typer.Typer(add_completion=False)
 
 _T = TypeVar("_T")
 
-_RoleOption = Annotated[
-    list[AccessRole] | None, option("--role", "What the key may do; may be repeated. Default: caller")
-]
-_TenantOption = Annotated[str, option("--tenant NAME", "Tenant of the key")]
+_TENANT: str = option("--tenant NAME", "Tenant of the key", default=DEFAULT_TENANT)
 
 
 @app.callback()
@@ -37,11 +33,9 @@ def keys() -> None:
     """Add, list and revoke keys; each command takes --json."""
 
 
-def _on_grants(
-    store: str | None, settings: Path | None, use: Callable[[AccessGrants], Coroutine[None, None, _T]]
-) -> _T:
+def _on_grants(options: StoreOptions, use: Callable[[AccessGrants], Coroutine[None, None, _T]]) -> _T:
     """Open the access grants of a store, and return what `use` returns for them."""
-    options = StoreOptions(store, settings).for_use()
+    options = options.for_use()
     file = options.file
     if file is None:
         raise ConfigError("the store is in memory, so no key outlives the server; name a file with --store")
@@ -55,21 +49,19 @@ def _on_grants(
 
 @app.command()
 def add(
-    subject: Annotated[str, argument("", "Who uses the key; rules match it as the actor, such as agent:ci")],
+    subject: Annotated[str, required("", "Who uses the key; rules match it as the actor, such as agent:ci")],
     *,
-    roles: _RoleOption = None,
-    tenant: _TenantOption = DEFAULT_TENANT,
-    expires: Annotated[str | None, option("--expires TIME", "How long it is valid: 12h, 30d")] = None,
-    store: StoreOption = None,
-    settings: SettingsOption = None,
+    roles: list[AccessRole] | None = option("--role", "What the key may do; may be repeated. Default: caller"),
+    tenant: str = _TENANT,
+    expires: str | None = option("--expires TIME", "How long it is valid: 12h, 30d"),
+    options: StoreOptions,
 ) -> None:
     """Add an API key and print it; only its digest is stored."""
     if not is_tenant_name(tenant):
         raise ConfigError(f"a tenant is named with a-z, 0-9, - and _, got {tenant!r}; use such a name")
     lifetime_s = None if expires is None else parse_span("--expires", expires)
     token, grant = _on_grants(
-        store,
-        settings,
+        options,
         lambda grants: grants.add(
             GrantKind.KEY,
             subject=subject,
@@ -88,13 +80,12 @@ def add(
 @app.command("list")
 def list_keys(
     *,
-    tenant: Annotated[str | None, option("--tenant NAME", "Only those of a tenant")] = None,
-    store: StoreOption = None,
-    settings: SettingsOption = None,
+    tenant: str | None = option("--tenant NAME", "Only those of a tenant"),
+    options: StoreOptions,
 ) -> None:
     """List the API keys, without their secrets."""
-    StoreOptions(store, settings).for_use().existing_file()
-    found = _on_grants(store, settings, lambda grants: grants.list(GrantKind.KEY, tenant))
+    options.for_use().existing_file()
+    found = _on_grants(options, lambda grants: grants.list(GrantKind.KEY, tenant))
     rows = (
         (
             each.grant_id,
@@ -112,15 +103,14 @@ def list_keys(
 
 @app.command()
 def revoke(
-    key_id: Annotated[str, argument("", "The id of the key, as `list` prints it, or the key itself")],
+    key_id: Annotated[str, required("", "The id of the key, as `list` prints it, or the key itself")],
     *,
-    store: StoreOption = None,
-    settings: SettingsOption = None,
+    options: StoreOptions,
 ) -> None:
     """Revoke an API key in every process on the store; its requests and streams end, its calls continue."""
-    StoreOptions(store, settings).for_use().existing_file()
+    options.for_use().existing_file()
     named = key_id.split("_")[1] if key_id.startswith("atk_") else key_id
-    if not _on_grants(store, settings, lambda grants: grants.revoke(GrantKind.KEY, named)):
+    if not _on_grants(options, lambda grants: grants.revoke(GrantKind.KEY, named)):
         raise ConfigError(f"there is no valid key {named!r}; list them with `{program_name()} keys list`")
     print_json({"revoked": named})
     done(f"revoked {named}")
@@ -129,21 +119,18 @@ def revoke(
 @app.command()
 def link(
     *,
-    url: Annotated[
-        str | None, option("--url", "URL of the server; default: url of [server], or where the last server ran")
-    ] = None,
-    tenant: _TenantOption = DEFAULT_TENANT,
-    store: StoreOption = None,
-    settings: SettingsOption = None,
+    url: str | None = option("--url", "URL of the server; default: url of [server], or where the last server ran"),
+    tenant: str = _TENANT,
+    options: StoreOptions,
 ) -> None:
     """Print a link that logs a browser in to the console once, with every role."""
-    server = load_config(settings or AUTO).server or ServerSetting()
+    server = load_config(options.config).server or ServerSetting()
 
     async def make(grants: AccessGrants) -> str:
         address = url or server.url or await grants.url() or server.reached or "http://127.0.0.1:8642"
         return await login_link(grants, address, tenant=tenant)
 
-    made = _on_grants(store, settings, make)
+    made = _on_grants(options, make)
     print_json({"login_url": made})
     print_text(made)
 

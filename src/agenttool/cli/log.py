@@ -4,13 +4,13 @@ import sys
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from agenttool.cli.call_lines import ALIGNED, CallLines
 from agenttool.cli.call_sources import JournalCalls, ServerCalls, find_call, open_calls
 from agenttool.cli.event_log import EventFilter, print_events
 from agenttool.cli.format import document_of, print_json, short_id
-from agenttool.cli.options import SettingsOption, StoreOption, StoreOptions, UrlOption, option, server_url
+from agenttool.cli.options import StoreUrlOptions, flag, option
 from agenttool.cli.output import figures, hint, is_json, plain_table, print_blocks
 from agenttool.cli.progress import WorkBar
 from agenttool.errors import ConfigError
@@ -28,37 +28,28 @@ TERMINAL_LIMIT = 50
 
 def log(  # noqa: PLR0913 -- one for each option of the command
     *,
-    since: Annotated[str | None, option("--since TIME", "At or after this time: 30min, 2h, 7d, or a date")] = None,
-    until: Annotated[str | None, option("--until TIME", "Before this time")] = None,
-    tool: Annotated[str | None, option("--tool NAME", "Only this tool; * matches any characters")] = None,
-    status: Annotated[
-        str | None,
-        option(
-            "--status STATUS",
-            "Only calls with this status; --events: events that set it",
-            completion=lambda: [each.value for each in InvocationStatus],
-        ),
-    ] = None,
-    by: Annotated[
-        str | None,
-        option("--by NAME", "Only calls that this actor made, or that this person approved, denied or canceled"),
-    ] = None,
-    containing: Annotated[
-        str | None,
-        option("--containing TEXT", "Only calls with this text in their inputs or results, in any case"),
-    ] = None,
-    is_open: Annotated[bool, option("--open", "Only calls that have not ended, with their processes")] = False,
-    limit: Annotated[int | None, option("--limit N", "Only the newest N", low=1)] = None,
-    follow: Annotated[bool, option("--follow -f", "Print new ones as they arrive, until Ctrl-C")] = False,
-    events: Annotated[bool, option("--events", "Print every event, with its position")] = False,
-    after: Annotated[
-        int | None, option("--after N", "With --events or --sizes: begin after this position", low=0)
-    ] = None,
-    call: Annotated[str | None, option("--call ID", "With --events: only this call")] = None,
-    sizes: Annotated[bool, option("--sizes", "Only print the size of the journal, tool by tool")] = False,
-    store: StoreOption = None,
-    settings: SettingsOption = None,
-    url: UrlOption = None,
+    since: str | None = option("--since TIME", "At or after this time: 30min, 2h, 7d, or a date"),
+    until: str | None = option("--until TIME", "Before this time"),
+    tool: str | None = option("--tool NAME", "Only this tool; * matches any characters"),
+    status: str | None = option(
+        "--status STATUS",
+        "Only calls with this status; --events: events that set it",
+        completion=lambda: [each.value for each in InvocationStatus],
+    ),
+    by: str | None = option(
+        "--by NAME", "Only calls that this actor made, or that this person approved, denied or canceled"
+    ),
+    containing: str | None = option(
+        "--containing TEXT", "Only calls with this text in their inputs or results, in any case"
+    ),
+    is_open: bool = flag("--open", "Only calls that have not ended, with their processes"),
+    limit: int | None = option("--limit N", "Only the newest N", low=1),
+    follow: bool = flag("--follow -f", "Print new ones as they arrive, until Ctrl-C"),
+    events: bool = flag("--events", "Print every event, with its position"),
+    after: int | None = option("--after N", "With --events or --sizes: begin after this position", low=0),
+    call: str | None = option("--call ID", "With --events: only this call"),
+    sizes: bool = flag("--sizes", "Only print the size of the journal, tool by tool"),
+    options: StoreUrlOptions,
 ) -> None:
     """List calls, one line each, by time, tool, status, user or text.
 
@@ -72,8 +63,7 @@ def log(  # noqa: PLR0913 -- one for each option of the command
     is_filtered = any(each is not None for each in (tool, status, by, containing, call, since, until))
     is_short = not (is_filtered or limit or is_open or is_json()) and sys.stdout.isatty()
     only_here = {"events": events, "after": after, "call": call, "sizes": sizes}
-    server = server_url(url, {"store": store, "settings": settings}, only_here)
-    options = StoreOptions(store, settings)
+    options = options.resolved(only_here)
     moments = (parse_time("--since", since), parse_time("--until", until))
     _refuse_combination(
         (sizes, "--sizes", is_filtered or follow or limit or is_open or events),
@@ -81,7 +71,7 @@ def log(  # noqa: PLR0913 -- one for each option of the command
         (not events and not sizes, "a list of calls", after is not None or call is not None),
         (follow, "--follow", until is not None or is_open),
     )
-    with suppress(KeyboardInterrupt), open_calls(server, options) as calls:  # Ctrl-C ends --follow
+    with suppress(KeyboardInterrupt), open_calls(options) as calls:  # Ctrl-C ends --follow
         if sizes and isinstance(calls, JournalCalls):
             _print_sizes(calls, after or 0)
         elif events and isinstance(calls, JournalCalls):

@@ -3,7 +3,9 @@
 import errno
 import inspect
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields, is_dataclass
+from functools import wraps
 from importlib import import_module
 from itertools import takewhile
 from typing import Annotated, cast
@@ -43,12 +45,38 @@ _DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 def load_command(name: str) -> typer.Typer:
     """Import the module of a command and return it as a typer application."""
     module, _, attribute = COMMANDS[name][0].partition(":")
-    command: object = getattr(import_module(f"agenttool.cli.{module}"), attribute)
-    if isinstance(command, typer.Typer):
-        return command
-    app = typer.Typer(add_completion=False)
-    app.command()(command)  # pyright: ignore[reportArgumentType, reportUnknownMemberType] -- every other attribute is a function
+    app: object = getattr(import_module(f"agenttool.cli.{module}"), attribute)
+    if not isinstance(app, typer.Typer):
+        command, app = cast("Callable[..., None]", app), typer.Typer(add_completion=False)
+        app.command()(command)
+    for each in (*app.registered_commands, app.registered_callback):
+        if each is not None and each.callback is not None:
+            each.callback = expand_options(each.callback)
     return app
+
+
+def expand_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command that has the fields of a dataclass as options in place of a parameter of that class."""
+    groups: dict[str, Callable[..., object]] = {}
+    parameters: list[inspect.Parameter] = []
+    for each in inspect.signature(command).parameters.values():
+        kind: object = each.annotation
+        if isinstance(kind, type) and is_dataclass(kind):
+            groups[each.name] = kind
+            parameters += [
+                each.replace(name=one.name, default=one.default, annotation=one.type) for one in fields(kind)
+            ]
+        else:
+            parameters.append(each)
+
+    @wraps(command)
+    def expanded(**given: object) -> None:
+        for name, kind in groups.items():
+            given[name] = kind(**{each: given.pop(each) for each in inspect.signature(kind).parameters})
+        command(**given)
+
+    expanded.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportAttributeAccessIssue] -- `inspect` reads it
+    return expanded if groups else command
 
 
 class LazyCommands(TyperGroup):

@@ -5,13 +5,11 @@ import logging
 import os
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Annotated
 
-from agenttool.adapters.python.source import load_tools
 from agenttool.cli.format import print_json
-from agenttool.cli.options import SettingsOption, StoreOption, StoreOptions, ToolsOption, option
+from agenttool.cli.options import StoreToolOptions, flag, option
 from agenttool.cli.output import plain_table, print_blocks
-from agenttool.config import AUTO, load_config
+from agenttool.config import load_config
 from agenttool.config.program import program_name
 from agenttool.errors import ConfigError
 from agenttool.mcp.listing import ToolList, ToolLister
@@ -20,24 +18,20 @@ from agenttool.mcp.stdio import serve_stdio
 from agenttool.runtime import Runtime
 
 
-def mcp(  # noqa: PLR0913 -- one for each option of the command
+def mcp(
     *,
-    settings: SettingsOption = None,
-    store: StoreOption = None,
-    places: ToolsOption = None,
-    actor: Annotated[str | None, option("--actor NAME", "Who makes the calls, for rules and the journal")] = None,
-    profile: Annotated[str, option("--profile NAME", "Serve the tools of the table [mcp.NAME] in the settings")] = "",
-    ask_in_client: Annotated[
-        bool,
-        option("--ask-in-client/--no-ask-in-client", "Ask the user of the client for approvals, if the client can ask"),
-    ] = True,
-    directory: Annotated[
-        Path | None,
-        option("--directory FOLDER", "Work in this folder; clients start programs in a folder of their own"),
-    ] = None,
-    names: Annotated[
-        bool, option("--names", "Print the names that clients see and the tools behind them, and exit")
-    ] = False,
+    options: StoreToolOptions,
+    actor: str | None = option("--actor NAME", "Who makes the calls, for rules and the journal"),
+    profile: str = option("--profile NAME", "Serve the tools of the table [mcp.NAME] in the settings", default=""),
+    ask_in_client: bool = option(
+        "--ask-in-client/--no-ask-in-client",
+        "Ask the user of the client for approvals, if the client can ask",
+        default=True,
+    ),
+    directory: Path | None = option(
+        "--directory FOLDER", "Work in this folder; clients start programs in a folder of their own"
+    ),
+    names: bool = flag("--names", "Print the names that clients see and the tools behind them, and exit"),
 ) -> None:
     """Serve the tools to one MCP client over stdio.
 
@@ -49,10 +43,8 @@ def mcp(  # noqa: PLR0913 -- one for each option of the command
             os.chdir(directory)
         except OSError as error:
             raise ConfigError(f"--directory {str(directory)!r} cannot be used: {error.strerror}; correct it") from error
-    tools = load_tools(places or [])
-    options = StoreOptions(store, settings).for_use()
-    config = settings or AUTO
-    loaded = load_config(config)
+    tools, options = options.load_tools(), options.for_use()
+    loaded = load_config(options.config)
     base = McpOptions(
         actor=actor,
         answer_command=f"{program_name()} approvals{options.for_any_folder.arguments}",
@@ -65,7 +57,7 @@ def mcp(  # noqa: PLR0913 -- one for each option of the command
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
 
     async def serve() -> None:
-        runtime = Runtime.open(config=config, store=options.store, tools=tools, approve="wait")
+        runtime = Runtime.open(config=options.config, store=options.store, tools=tools, approve="wait")
         async with AsyncExitStack() as stack:
 
             async def start() -> None:

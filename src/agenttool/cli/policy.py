@@ -12,21 +12,11 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from agenttool import sync
-from agenttool.adapters.python.source import Tool, load_tools
 from agenttool.assemble.settings import make_policy
 from agenttool.cli.call import Arguments, input_schema, read_arguments
 from agenttool.cli.chosen_sources import choose_sources, source_named
 from agenttool.cli.format import document_of, print_json, short_id, status_style
-from agenttool.cli.options import (
-    SettingsOption,
-    StoreOption,
-    StoreOptions,
-    ToolsOption,
-    UrlOption,
-    argument,
-    option,
-    server_url,
-)
+from agenttool.cli.options import StoreOptions, StoreToolOptions, ToolUrlOptions, argument, option, required
 from agenttool.cli.output import (
     done,
     figures,
@@ -43,7 +33,7 @@ from agenttool.cli.policy_replay import UNKNOWN, PolicyReplay, ReplayOutcome, Re
 from agenttool.cli.remote import open_server
 from agenttool.cli.tools import require_tools, tool_names
 from agenttool.client import json_value
-from agenttool.config import AUTO, load_config, read_config
+from agenttool.config import load_config, read_config
 from agenttool.config.program import program_name
 from agenttool.errors import ConfigError
 from agenttool.history.listed_call import parse_time
@@ -75,18 +65,17 @@ def policy() -> None:
 @app.command()
 def rules(
     *,
-    store: StoreOption = None,
-    settings: SettingsOption = None,
+    options: StoreOptions,
 ) -> None:
     """List the rules of the settings files, and those that approvers asked to remember, each with its place.
 
     The list is TOML: each rule can be pasted into a settings file.
     """
-    options = StoreOptions(store, settings).for_use()
+    options = options.for_use()
     file = options.file
     place = options.store if file is not None and file.exists() else "memory:"
-    found = [(rule, rule.place) for rule in read_rules(load_config(settings or AUTO).rules)]
-    with sync.open(config=settings or AUTO, store=place, approve="wait") as rt:
+    found = [(rule, rule.place) for rule in read_rules(load_config(options.config).rules)]
+    with sync.open(config=options.config, store=place, approve="wait") as rt:
         found += [(rule, f"remembered in {file}") for rule in rt.approvals.rules()]
     for rule, place in found:
         print_json({"rule_ref": rule.ref, "behavior": rule.behavior.value, "place": place, "rule": rule.conditions})
@@ -107,15 +96,14 @@ def _table_of(rule: Rule) -> str:
 
 @app.command()
 def forget(
-    approval_id: Annotated[str, argument("APR_ID", "The approval that added the rule")],
+    approval_id: Annotated[str, required("APR_ID", "The approval that added the rule")],
     *,
-    store: StoreOption = None,
-    settings: SettingsOption = None,
+    options: StoreOptions,
 ) -> None:
     """Revoke a rule that an approver asked to remember, in every process on the store."""
-    options = StoreOptions(store, settings).for_use()
+    options = options.for_use()
     options.existing_file()
-    with sync.open(config=settings or AUTO, store=options.store, approve="wait") as rt:
+    with sync.open(config=options.config, store=options.store, approve="wait") as rt:
         is_revoked = rt.approvals.forget(approval_id.removeprefix("session:"))
     if not is_revoked:
         command = f"{program_name()} policy rules{options.arguments}"
@@ -125,16 +113,14 @@ def forget(
 
 
 @app.command("try")
-def try_call(  # noqa: PLR0913 -- the parts of a call
-    name: Annotated[str, argument("TOOL", "Its name, with or without its namespace")],
-    words: Annotated[list[str] | None, argument("KEY=VALUE", "Its arguments")] = None,
+def try_call(
+    name: Annotated[str, required("TOOL", "Its name, with or without its namespace")],
+    words: list[str] | None = argument("KEY=VALUE", "Its arguments"),
     *,
-    args: Annotated[str | None, option("--args JSON", "Its arguments as one JSON object")] = None,
-    actor: Annotated[str | None, option("--actor NAME", "Who would make the call")] = None,
-    roles: Annotated[list[AccessRole] | None, option("--role", "A role of the actor's key; may be repeated")] = None,
-    places: ToolsOption = None,
-    settings: SettingsOption = None,
-    url: UrlOption = None,
+    args: str | None = option("--args JSON", "Its arguments as one JSON object"),
+    actor: str | None = option("--actor NAME", "Who would make the call"),
+    roles: list[AccessRole] | None = option("--role", "A role of the actor's key; may be repeated"),
+    options: ToolUrlOptions,
 ) -> None:
     """Show what the rules would decide about a call, which is not made.
 
@@ -144,11 +130,11 @@ def try_call(  # noqa: PLR0913 -- the parts of a call
     if roles and actor is None:
         raise ConfigError("--role is a role of an actor's key; name the actor with --actor")
     given = read_arguments(words or [], args, None)
-    server = server_url(url, {"from": places, "settings": settings})
-    if server is None:
-        outcome = asyncio.run(_try_here(name, given, actor, roles, load_tools(places or []), settings))
+    options = options.resolved()
+    if options.url is None:
+        outcome = asyncio.run(_try_here(name, given, actor, roles, options))
     else:
-        with open_server(server) as gateway:
+        with open_server(options.url) as gateway:
             values = given.for_schema(cast("JsonObject", json_value(gateway.tool(name).input_schema)))
             outcome = gateway.try_policy(name, values, actor=actor, roles=roles)
     print_json(document_of(outcome))
@@ -161,16 +147,11 @@ def try_call(  # noqa: PLR0913 -- the parts of a call
 
 
 async def _try_here(
-    name: str,
-    arguments: Arguments,
-    actor: str | None,
-    roles: list[AccessRole] | None,
-    given: list[Tool],
-    settings: Path | None,
+    name: str, arguments: Arguments, actor: str | None, roles: list[AccessRole] | None, options: ToolUrlOptions
 ) -> "TryReply":
     from agenttool.server.govern_routes import trial_reply  # noqa: PLC0415 -- it is slow to load
 
-    config = load_config(settings or AUTO)
+    config, given = load_config(options.config), options.load_tools()
     known = {each for tool in given for each in tool_names(tool)}
     wanted = () if name in known else source_named(config, name) or config.sources.keys()
     config, unconnected = choose_sources(config, wanted)
@@ -190,14 +171,11 @@ async def _try_here(
 
 @app.command()
 def replay(
-    rules_file: Annotated[Path, argument("RULES", "A settings file with rules")],
+    rules_file: Annotated[Path, required("RULES", "A settings file with rules")],
     *,
-    since: Annotated[
-        str | None, option("--since TIME", "Calls that began at or after this time: 2h, 30d, or a date")
-    ] = None,
-    until: Annotated[str | None, option("--until TIME", "Calls that began before this time")] = None,
-    places: ToolsOption = None,
-    store: StoreOption = None,
+    since: str | None = option("--since TIME", "Calls that began at or after this time: 2h, 30d, or a date"),
+    until: str | None = option("--until TIME", "Calls that began before this time"),
+    options: StoreToolOptions,
 ) -> None:
     """Show what other rules would decide about the recorded calls.
 
@@ -208,9 +186,9 @@ def replay(
     """
     since_ns, until_ns = parse_time("--since", since), parse_time("--until", until)
     settings = read_config(rules_file)
-    tools = ReplayTools(load_tools(places or []))
+    tools = ReplayTools(options.load_tools())
     totals = ReplayTotals()
-    with StoreOptions(store).open_journal() as reader, reader.at_one_moment():
+    with options.open_journal() as reader, reader.at_one_moment():
         files = store_files(str(reader.path), None, DEFAULT_TENANT)
         replay = PolicyReplay(settings, make_policy(settings, (), None, approve=None, files=files), tools)
         for call in decided_calls(reader, tools, since_ns=since_ns, until_ns=until_ns):

@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-import msgspec
 from rich.console import Console
 from rich.text import Text
 
@@ -28,6 +27,7 @@ from agenttool.policy.rules import parse_timestamp
 from agenttool.ports.deferred import Prompt, PromptKind
 from agenttool.records import Json, JsonObject, Timestamp
 from agenttool.runtime import Runtime
+from agenttool.server.messages import ApiReply
 from agenttool.world import SystemClock
 
 DEFAULT_CHOICE = "default"
@@ -114,7 +114,7 @@ class Skipped:
     all: bool = False
 
 
-class ShownQuestion(msgspec.Struct, kw_only=True, omit_defaults=True):
+class ShownQuestion(ApiReply, kw_only=True, omit_defaults=True):
     """A call that waits for an answer, as a store or a server shows it."""
 
     approval_id: str
@@ -154,18 +154,13 @@ class ShownQuestion(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 def shown_question(question: Question) -> ShownQuestion:
     """Return a question of a runtime as it is shown."""
-    return ShownQuestion(
-        approval_id=question.approval_id,
-        invocation_id=question.invocation_id,
-        tool_id=question.tool_id,
-        tool_name=question.tool_name,
+    return ShownQuestion.of(
+        question,
         input=question.shown,
         reason=question.verdict.reason.message,
         suggested_updates=[to_json(update) for update in question.suggested_updates],
-        asked_at=question.asked_at,
-        expires_at=question.expires_at,
-        input_digest=question.input_digest,
-        shown_digest=question.shown_digest,
+        actor=None,
+        why_not=None,
     )
 
 

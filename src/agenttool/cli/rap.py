@@ -15,7 +15,7 @@ from agenttool.adapters.python.source import import_module_from
 from agenttool.adapters.rap.credentials import Bearer, Credential, Signed
 from agenttool.cli.format import print_json
 from agenttool.cli.http_server import bind, is_public, local_url, run_server
-from agenttool.cli.options import argument, option, read_variable
+from agenttool.cli.options import option, read_variable, required
 from agenttool.cli.output import print_blocks, print_text, warn
 from agenttool.errors import ConfigError
 from agenttool.history.printable import printable
@@ -29,7 +29,7 @@ NOT_MET, NOT_CHECKED = 1, 3
 
 _MARKS = {True: ("met        ", "green"), False: ("not met    ", "red"), None: ("not checked", "yellow")}
 
-ProviderArgument = Annotated[str, argument("MODULE:NAME", "The provider")]
+ProviderArgument = Annotated[str, required("MODULE:NAME", "The provider")]
 
 
 @app.callback()
@@ -41,9 +41,9 @@ def rap() -> None:
 def serve(
     place: ProviderArgument,
     *,
-    host: Annotated[str, option("--host", "Address to listen on")] = "127.0.0.1",
-    port: Annotated[int, option("--port", "Port to listen on; 0 for any free port", low=0, high=65535)] = 8123,
-    store: Annotated[Path | None, option("--store FILE", "Store calls there")] = None,
+    host: str = option("--host", "Address to listen on", default="127.0.0.1"),
+    port: int = option("--port", "Port to listen on; 0 for any free port", low=0, high=65535, default=8123),
+    store: Path | None = option("--store FILE", "Store calls there"),
 ) -> None:
     """Serve a provider's tools over the Reactive Agent Protocol.
 
@@ -68,14 +68,10 @@ async def _running(provider: Provider) -> AsyncGenerator[Provider]:
 
 @app.command()
 def check(
-    url: Annotated[str, argument("URL", "The base URL of a provider")],
+    url: Annotated[str, required("URL", "The base URL of a provider")],
     *,
-    token_env: Annotated[
-        str | None, option("--token-env NAME", "Environment variable that holds the bearer token")
-    ] = None,
-    secret_env: Annotated[
-        str | None, option("--secret-env NAME", "Environment variable that holds the secret for signatures")
-    ] = None,
+    token_env: str | None = option("--token-env NAME", "Environment variable that holds the bearer token"),
+    secret_env: str | None = option("--secret-env NAME", "Environment variable that holds the secret for signatures"),
 ) -> None:
     """Check from outside whether a provider behaves as runtimes expect.
 

@@ -13,10 +13,9 @@ from importlib import import_module
 from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated
 from urllib.parse import urlsplit
 
-from agenttool.adapters.python.source import Tool, load_tools
+from agenttool.adapters.python.source import Tool
 from agenttool.adapters.rap.callback_urls import PATH
 from agenttool.adapters.rap.credentials import Bearer
 from agenttool.adapters.rap.source import RapClient
@@ -25,17 +24,16 @@ from agenttool.cli.http_server import Application, bind, is_public, local_url, p
 from agenttool.cli.keys import login_link
 from agenttool.cli.options import (
     STORE_FILE,
-    SettingsOption,
-    StoreOption,
     StoreOptions,
-    ToolsOption,
+    StoreToolOptions,
     check_found_store,
+    flag,
     option,
     read_variable,
 )
 from agenttool.cli.output import hint, is_json, warn
 from agenttool.cli.settings_watch import SettingsWatch
-from agenttool.config import AUTO, Config, JwtTable, ServerSetting, load_config
+from agenttool.config import Config, JwtTable, ServerSetting, load_config
 from agenttool.config.program import program_name
 from agenttool.config.table import read_table
 from agenttool.errors import ConfigError, StoreError
@@ -52,18 +50,14 @@ DEMO_FOLDER = "agenttool-demo"
 """The folder of the demo's files, beside the store."""
 
 
-def serve(  # noqa: PLR0913 -- one for each option of the command
+def serve(
     *,
-    settings: SettingsOption = None,
-    store: StoreOption = None,
-    places: ToolsOption = None,
-    host: Annotated[str | None, option("--host", "Address to listen on; default: 127.0.0.1")] = None,
-    port: Annotated[int | None, option("--port", "Port to listen on; 0 for any free port", low=0, high=65535)] = None,
-    url: Annotated[str | None, option("--url", "URL at which tool servers reach this server")] = None,
-    demo: Annotated[
-        bool | None, option("--demo/--no-demo", "Offer demo tools; default: only without settings and tools")
-    ] = None,
-    opens: Annotated[bool, option("--open", "Open the console in a browser")] = False,
+    options: StoreToolOptions,
+    host: str | None = option("--host", "Address to listen on; default: 127.0.0.1"),
+    port: int | None = option("--port", "Port to listen on; 0 for any free port", low=0, high=65535),
+    url: str | None = option("--url", "URL at which tool servers reach this server"),
+    demo: bool | None = option("--demo/--no-demo", "Offer demo tools; default: only without settings and tools"),
+    opens: bool = flag("--open", "Open the console in a browser"),
 ) -> None:
     """Serve the HTTP API, MCP and the console on one port.
 
@@ -77,19 +71,18 @@ def serve(  # noqa: PLR0913 -- one for each option of the command
     if this process is killed. The exit code is 0, 1 if something could not be stopped
     within 25 seconds, or 2 if it cannot serve.
     """
-    config = settings or AUTO
-    watch = SettingsWatch(config)
-    loaded = load_config(config)
+    watch = SettingsWatch(options.config)
+    loaded = load_config(options.config)
     server = loaded.server or ServerSetting()
-    tools = load_tools(places or [])
+    tools = options.load_tools()
     # Calls may wait for days, so they are stored in a file even if none is named.
-    options = StoreOptions(store, settings).for_use()
+    is_store_given, options = options.store is not None, options.for_use()
     public_url = parse_base_url(url or server.url)
     with bind(host or server.host, server.port if port is None else port) as listening:
         address = local_url(listening)
         callback_url = public_url or address
         _warn_about_address(listening, public_url, address)
-        is_unconfigured = not tools and store is None and loaded == Config()
+        is_unconfigured = not tools and not is_store_given and loaded == Config()
         is_demo = demo is not False and not is_public(listening) and (demo or is_unconfigured)
         if demo and not is_demo:
             raise ConfigError("the demo is served on this machine only; leave --host out, or use 127.0.0.1")
@@ -102,7 +95,7 @@ def serve(  # noqa: PLR0913 -- one for each option of the command
             options=options,
             file=options.file,
             answer_command=f"{program_name()} approvals{options.for_any_folder.arguments}",
-            finds_store=store is None and loaded.store is None,
+            finds_store=not is_store_given and loaded.store is None,
             tools=tools,
             server=replace(server_options(server, callback_url), is_demo=is_demo),
         )

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -58,7 +57,7 @@ _IGNORED_STORE = "/agenttool.db*\n/agenttool.*.db*\n"
 
 
 def init(
-    folder: Annotated[Path, argument("FOLDER", "The folder of the project")] = Path(),
+    folder: Path = argument("FOLDER", "The folder of the project", default=Path()),
 ) -> None:
     """Write a first settings file, with comments."""
     file = folder / SETTINGS_FILE

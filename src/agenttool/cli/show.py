@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from agenttool.cli.call_sources import find_call, open_call_state, open_calls
 from agenttool.cli.format import document_of, duration, print_json, printable_lines, status_style, utc
-from agenttool.cli.options import SettingsOption, StoreOption, StoreOptions, UrlOption, argument, server_url
+from agenttool.cli.options import StoreUrlOptions, argument
 from agenttool.cli.output import heading, indented, print_blocks
 from agenttool.cli.render import (
     approver_text,
@@ -42,18 +42,12 @@ _R = TypeVar("_R", bound=Record)
 
 
 def show(
-    part: Annotated[
-        str | None,
-        argument("ID", "Beginning or end of the id of a call or of its records; default: newest call"),
-    ] = None,
+    part: str | None = argument("ID", "Beginning or end of the id of a call or of its records; default: newest call"),
     *,
-    store: StoreOption = None,
-    settings: SettingsOption = None,
-    url: UrlOption = None,
+    options: StoreUrlOptions,
 ) -> None:
     """Show one call: its inputs, who decided, and its result."""
-    server = server_url(url, {"store": store, "settings": settings})
-    with open_calls(server, StoreOptions(store, settings)) as calls:
+    with open_calls(options.resolved()) as calls:
         detail = calls.get(find_call(calls, part))
     print_json(document_of(detail))
     print_blocks(_blocks(ShownCall(detail, calls.arguments)))

@@ -6,7 +6,6 @@ import shlex
 import webbrowser
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
@@ -17,11 +16,10 @@ from agenttool.cli.call import input_schema, read_arguments
 from agenttool.cli.format import print_json, print_rows
 from agenttool.cli.import_settings import ServerSource, add
 from agenttool.cli.openapi_service import ServiceSource, unusable_parts
-from agenttool.cli.options import SETTINGS_FILE, SettingsOption, StoreOption, StoreOptions, argument, option
+from agenttool.cli.options import SETTINGS_FILE, StoreOptions, argument, option, required
 from agenttool.cli.output import done, hint, indented, is_json, plain_table, print_blocks, print_error, print_text
 from agenttool.cli.prompt import shown_mark, was_shown
 from agenttool.codec import digest_of_any
-from agenttool.config import AUTO
 from agenttool.config.program import program_name
 from agenttool.config.table import suggestion
 from agenttool.errors import ConfigError
@@ -45,11 +43,11 @@ _S = TypeVar("_S")
 
 
 @app.callback(invoke_without_command=True)
-def sources(context: typer.Context, *, store: StoreOption = None, settings: SettingsOption = None) -> None:
+def sources(context: typer.Context, *, options: StoreOptions) -> None:
     """List the servers in the settings, and review changed tools."""
     if context.invoked_subcommand is not None:
         return
-    found = asyncio.run(_states(store, settings))
+    found = asyncio.run(_states(options))
     empty = f"there are no sources; add [sources.NAME] to {SETTINGS_FILE}"
     print_rows(found, _state_blocks(found), empty=empty)
     if any(row["state"] != "ready" or row["waiting"] for row in found):
@@ -57,11 +55,11 @@ def sources(context: typer.Context, *, store: StoreOption = None, settings: Sett
 
 
 @app.command()
-def log(name: str, *, store: StoreOption = None, settings: SettingsOption = None) -> None:
+def log(name: str, *, options: StoreOptions) -> None:
     """Start a server, and print what it writes to its standard error and its log."""
 
     async def lines() -> Sequence[str]:
-        async with _open(store, settings) as rt:
+        async with _open(options) as rt:
             source = _source(rt, name, ServerSource, "an MCP server")
             await source.check()
             return source.log
@@ -72,11 +70,11 @@ def log(name: str, *, store: StoreOption = None, settings: SettingsOption = None
 
 
 @app.command()
-def login(name: str, *, store: StoreOption = None, settings: SettingsOption = None) -> None:
+def login(name: str, *, options: StoreOptions) -> None:
     """Log in to a server that requires OAuth; its tokens are stored, and renewed by later calls."""
 
     async def state() -> SourceStatus | None:
-        rt = _open(store, settings)
+        rt = _open(options)
         source = _source(rt, name, ServerSource, "an MCP server")
         source.use_login(_show_page)
         async with rt:
@@ -99,18 +97,15 @@ def _show_page(url: str) -> None:
 @app.command()
 def review(
     name: str,
-    tools: Annotated[list[str] | None, argument("TOOL", "Only these tools")] = None,
+    tools: list[str] | None = argument("TOOL", "Only these tools"),
     *,
-    accept: Annotated[
-        str | None, option("--accept DIGEST", "Accept what you saw; the review prints its digest")
-    ] = None,
-    store: StoreOption = None,
-    settings: SettingsOption = None,
+    accept: str | None = option("--accept DIGEST", "Accept what you saw; the review prints its digest"),
+    options: StoreOptions,
 ) -> None:
     """Show how tools of a server changed, and accept the changes; until then these tools do not run."""
 
     async def reviewed() -> tuple[list[JsonObject], str, bool]:
-        async with _open(store, settings) as rt:
+        async with _open(options) as rt:
             source = _source(rt, name, ReviewedSource, "an MCP server or an OpenAPI service")
             await source.check()
             waiting = dict(source.waiting)
@@ -135,7 +130,7 @@ def review(
     elif not is_json():
         count, waits = ("1 tool", "waits") if len(changes) == 1 else (f"{len(changes)} tools", "wait")
         command = f"{program_name()} sources review {shlex.join([name, *(tools or ())])} --accept {mark}"
-        advice = f"accept with: {command}{StoreOptions(store, settings).arguments}"
+        advice = f"accept with: {command}{options.arguments}"
         outcome = f"{count} accepted" if is_accepted else f"{count} {waits} for a review; {advice}"
         print_text(outcome if changes else "nothing waits for a review", "dim")
     if changes and not is_accepted:
@@ -144,18 +139,17 @@ def review(
 
 @app.command()
 def request(
-    source: Annotated[str, argument("", "The name of the source")],
-    tool: Annotated[str, argument("", "The tool")],
-    words: Annotated[list[str] | None, argument("KEY=VALUE", "Arguments")] = None,
+    source: Annotated[str, required("", "The name of the source")],
+    tool: Annotated[str, required("", "The tool")],
+    words: list[str] | None = argument("KEY=VALUE", "Arguments"),
     *,
-    args: Annotated[str | None, option("--args JSON", "Arguments as a JSON object")] = None,
-    store: StoreOption = None,
-    settings: SettingsOption = None,
+    args: str | None = option("--args JSON", "Arguments as a JSON object"),
+    options: StoreOptions,
 ) -> None:
     """Print the request that a call of an OpenAPI service would send; secrets are masked, and nothing is sent."""
 
     async def previewed() -> "HttpRequest":
-        async with _open(store, settings) as rt:
+        async with _open(options) as rt:
             found = _source(rt, source, ServiceSource, "an OpenAPI service")
             given = read_arguments(words or [], args, None)
             schema = input_schema(rt, f"{source}.{tool.removeprefix(f'{source}.')}")
@@ -174,9 +168,9 @@ def request(
         print_text(f"\n{body}")
 
 
-def _open(store: str | None, settings: Path | None) -> Runtime:
-    options = StoreOptions(store, settings).for_use()
-    return Runtime.open(config=settings or AUTO, store=options.store, approve="wait")
+def _open(options: StoreOptions) -> Runtime:
+    options = options.for_use()
+    return Runtime.open(config=options.config, store=options.store, approve="wait")
 
 
 def _waiting(source: ReviewedSource) -> str:
@@ -199,8 +193,8 @@ def _source(rt: Runtime, name: str, kind: type[_S], description: str) -> _S:
     return found
 
 
-async def _states(store: str | None, settings: Path | None) -> list[JsonObject]:
-    async with _open(store, settings) as rt:
+async def _states(options: StoreOptions) -> list[JsonObject]:
+    async with _open(options) as rt:
         found = [each for name in rt.sources.names if (each := rt.sources.get(name)) is not None]
         await asyncio.gather(*(each.check() for each in found if isinstance(each, ReviewedSource)))
         declared = (each.tool.declaration for each in rt.inspection.tools())

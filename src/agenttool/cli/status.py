@@ -7,16 +7,10 @@ from rich.text import Text
 
 from agenttool.cli.call_sources import fault_state, waiting_for_tools
 from agenttool.cli.format import document_of, duration, print_json, short_id
-from agenttool.cli.options import (
-    SettingsOption,
-    StoreOption,
-    StoreOptions,
-    UrlOption,
-    server_url,
-)
+from agenttool.cli.options import StoreUrlOptions
 from agenttool.cli.output import figures, heading, indented, plain_table, print_blocks
 from agenttool.codec import json_bytes
-from agenttool.config import AUTO, load_config
+from agenttool.config import load_config
 from agenttool.config.program import program_name
 from agenttool.history.listed_call import open_calls
 from agenttool.history.printable import one_line, printable
@@ -33,9 +27,7 @@ SHOWN_CALLS = 20
 
 def status(
     *,
-    store: StoreOption = None,
-    settings: SettingsOption = None,
-    url: UrlOption = None,
+    options: StoreUrlOptions,
 ) -> None:
     """Show open calls, approvals, sources, processes and the store.
 
@@ -43,16 +35,16 @@ def status(
     the fault that a process recorded last, and with the time of its next attempt.
     With --url, it shows the status of the server. Only operators and auditors see all of it.
     """
-    if (server := server_url(url, {"store": store, "settings": settings})) is not None:
+    options = options.resolved()
+    if options.url is not None:
         from agenttool.cli.remote import open_server  # noqa: PLC0415 -- it loads the HTTP client
 
-        with open_server(server) as gateway:
+        with open_server(options.url) as gateway:
             there = gateway.status()
         print_json(there)
         _print_server_status(there)
         return
-    options = StoreOptions(store, settings)
-    kinds = {name: str(each.members.get("kind", "")) for name, each in load_config(settings or AUTO).sources.items()}
+    kinds = {name: str(each.members.get("kind", "")) for name, each in load_config(options.config).sources.items()}
     with options.open_journal() as reader, reader.at_one_moment():
         _print_store_status(reader, kinds, options.arguments)
 

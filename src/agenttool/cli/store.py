@@ -5,7 +5,7 @@ from pathlib import Path
 import typer
 
 from agenttool.cli.format import print_json
-from agenttool.cli.options import StoreOption, StoreOptions
+from agenttool.cli.options import StoreOptions
 from agenttool.cli.output import print_text
 from agenttool.errors import ConfigError
 from agenttool.journal.steps import STEPS
@@ -21,7 +21,7 @@ def store() -> None:
 
 
 @app.command()
-def upgrade(*, store: StoreOption = None) -> None:
+def upgrade(*, options: StoreOptions) -> None:
     """Give a store that an older version wrote the tables of this version.
 
     Commands that write do so by themselves for files below 1 GB. Stop the processes
@@ -31,7 +31,7 @@ def upgrade(*, store: StoreOption = None) -> None:
     """
     from agenttool.server.tenants import other_stores  # noqa: PLC0415 -- it is slow to load
 
-    file = StoreOptions(store).for_use().existing_file()
+    file = options.for_use().existing_file()
     _upgrade(file)
     with SqliteReader.open(file, steps=STEPS) as reader:
         tenants = other_stores(reader)

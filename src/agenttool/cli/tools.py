@@ -16,12 +16,11 @@ from agenttool.adapters.python.source import Tool, declared, load_tools
 from agenttool.catalog.absence_text import ToolVisibility, visibility_on
 from agenttool.catalog.unresolved import similar_names
 from agenttool.cli.format import document_of, print_json, print_rows
-from agenttool.cli.options import SettingsOption, ToolsOption, UrlOption, argument, option, server_url
+from agenttool.cli.options import ToolUrlOptions, option, required
 from agenttool.cli.output import fixed, hint, indented, is_json, plain_table, print_blocks, print_text
 from agenttool.cli.remote import open_server
 from agenttool.client import Client
 from agenttool.codec import to_json
-from agenttool.config import AUTO
 from agenttool.config.layers import SETTINGS_FILE
 from agenttool.config.program import program_name
 from agenttool.errors import ConfigError
@@ -52,28 +51,23 @@ _MAX_REASONS = 3
 _FLAGS = ("strict_schemas", "parallel_calls", "deferred_refs")
 _MEDIA = "media:"
 
-ViewerOption = Annotated[
-    list[str] | None,
-    option("--as VIEWER", "Look as role=PATTERN,…, model=CAPABILITY,… or sub-agent"),
-]
+_VIEWERS: list[str] | None = option("--as VIEWER", "Look as role=PATTERN,…, model=CAPABILITY,… or sub-agent")
 
 
 def tools(
     *,
-    places: ToolsOption = None,
-    why: Annotated[str | None, option("--why NAME", "Explain why a model cannot see this tool")] = None,
-    viewers: ViewerOption = None,
-    settings: SettingsOption = None,
-    url: UrlOption = None,
+    why: str | None = option("--why NAME", "Explain why a model cannot see this tool"),
+    viewers: list[str] | None = _VIEWERS,
+    options: ToolUrlOptions,
 ) -> None:
     """List the tools of a module, and the facts assumed about them."""
-    server = server_url(url, {"from": places, "settings": settings}, {"as": viewers})
-    if server is not None:
-        with open_server(server) as gateway:
+    options = options.resolved({"as": viewers})
+    if options.url is not None:
+        with open_server(options.url) as gateway:
             _print_tools_of(gateway, why)
         return
-    given = load_tools(places or [])
-    with sync.open(store="memory:", approve="wait", config=settings or AUTO, tools=given) as rt:
+    given = options.load_tools()
+    with sync.open(store="memory:", approve="wait", config=options.config, tools=given) as rt:
         require_tools(rt, given, f"{program_name()} tools --from MODULE")
         records, surface = list(rt.journal.export()), _surface_for(rt, viewers)[1]
     if why is not None:
@@ -114,7 +108,7 @@ def complete_tool_name(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the tools of the modules given so far whose names begin with a text, for completion in a shell."""
     given: list[Tool] = []
     with suppress(Exception):  # a shell shows nothing but completions
-        given = load_tools(ctx.params.get("places") or [])
+        given = load_tools(ctx.params.get("from_") or [])
     return [name for each in given for name in tool_names(each) if name.startswith(incomplete)]
 
 
@@ -242,31 +236,26 @@ def _parse_model(words: tuple[str, ...]) -> ModelCapabilities:
     return ModelCapabilities(**{flag: flag in words for flag in _FLAGS}, media=media)
 
 
-def search(  # noqa: PLR0913 -- one for each option of the command
-    words: Annotated[list[str], argument("QUERY", "What the tool does, or select:NAME,NAME")],
+def search(
+    words: Annotated[list[str], required("QUERY", "What the tool does, or select:NAME,NAME")],
     *,
-    places: ToolsOption = None,
-    limit: Annotated[int, option("--limit", "Show at most this many", low=1)] = 10,
-    model: Annotated[
-        str | None,
-        option("--model FOLDER", "Search by meaning with this model; none for words only"),
-    ] = None,
-    viewers: ViewerOption = None,
-    settings: SettingsOption = None,
-    url: UrlOption = None,
+    limit: int = option("--limit", "Show at most this many", low=1, default=10),
+    model: str | None = option("--model FOLDER", "Search by meaning with this model; none for words only"),
+    viewers: list[str] | None = _VIEWERS,
+    options: ToolUrlOptions,
 ) -> None:
     """Find tools by what they do, or by exact name, as a model would."""
-    server = server_url(url, {"from": places, "settings": settings}, {"as": viewers, "model": model})
-    tools, surface, query = load_tools(places or []), None, " ".join(words)
-    if server is None:
-        config = settings or AUTO
+    options = options.resolved({"as": viewers, "model": model})
+    tools, surface, query = options.load_tools(), None, " ".join(words)
+    if options.url is None:
+        config = options.config
         with sync.open(store="memory:", approve="wait", config=config, tools=tools, search_model=model) as rt:
             require_tools(rt, tools, f"{program_name()} search {shlex.join(words)} --from MODULE")
             viewer, surface = _surface_for(rt, viewers)
             viewer.surfaces.prepare_search()
             result = viewer.search(query, surface=surface, limit=limit)
     else:
-        with open_server(server) as gateway:
+        with open_server(options.url) as gateway:
             result = gateway.search(query, limit=limit)
     print_json(to_json(result))
     if not is_json():

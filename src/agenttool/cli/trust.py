@@ -3,13 +3,13 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import typer
 
 from agenttool.assemble.settings import check_file
 from agenttool.cli.format import print_json, print_rows
-from agenttool.cli.options import argument, option
+from agenttool.cli.options import argument, flag, option
 from agenttool.cli.output import done, is_json, plain_table, print_text
 from agenttool.cli.store_effects import store_effects
 from agenttool.config import settings_layers
@@ -45,11 +45,11 @@ class FoundFile(NamedTuple):
 
 
 def trust(
-    path: Annotated[Path | None, argument("PATH", "The project or its file; default: the one found from here")] = None,
+    path: Path | None = argument("PATH", "The project or its file; default: the one found from here"),
     *,
-    yes: Annotated[bool, option("--yes", "Trust without a question")] = False,
-    list_all: Annotated[bool, option("--list", "List the trusted files")] = False,
-    revoke: Annotated[Path | None, option("--revoke PATH", "No longer trust this project or file")] = None,
+    yes: bool = flag("--yes", "Trust without a question"),
+    list_all: bool = flag("--list", "List the trusted files"),
+    revoke: Path | None = option("--revoke PATH", "No longer trust this project or file"),
 ) -> None:
     """Trust the settings and the store of a project.
 

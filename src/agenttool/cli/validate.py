@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agenttool.cli.options import argument, option
+from agenttool.cli.options import flag, option, required
 from agenttool.cli.output import INTERRUPTED, fail, figures, is_json, plain_table, replace_unencodable
 from agenttool.cli.progress import WorkBar
 from agenttool.conformance.validate.finding import Finding, Severity, Summary, json_line
@@ -31,10 +31,10 @@ _INDENT = "  "
 
 
 def validate(
-    files: Annotated[list[str], argument("FILE", "JSON or JSON Lines; - is standard input")],
+    files: Annotated[list[str], required("FILE", "JSON or JSON Lines; - is standard input")],
     *,
-    allow_warnings: Annotated[bool, option("--allow-warnings", "Exit with 0 if there are no errors")] = False,
-    limit: Annotated[int, option("--limit N", "Show at most N findings (without --json)", low=0)] = 100,
+    allow_warnings: bool = flag("--allow-warnings", "Exit with 0 if there are no errors"),
+    limit: int = option("--limit N", "Show at most N findings (without --json)", low=0, default=100),
 ) -> None:
     """Check the schemas and the consistency of records.
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, cast
+from typing import cast
 
 import typer
 from rich.console import Group
@@ -14,7 +14,7 @@ from rich.text import Text
 
 from agenttool.call.checkpoint import Checkpoint, checkpoint_mismatch, index_mismatch
 from agenttool.cli.format import print_json
-from agenttool.cli.options import SettingsOption, StoreOption, StoreOptions, option, output_file
+from agenttool.cli.options import StoreOptions, option, output_file
 from agenttool.cli.output import INTERRUPTED, figures, fixed, hint, plain_table, print_blocks
 from agenttool.cli.progress import WorkBar
 from agenttool.codec import digest_of_any, json_bytes, read, read_own, to_json
@@ -53,14 +53,11 @@ _PLAIN_STEPS = tuple(
 
 def verify(
     *,
-    pin: Annotated[Path | None, option("--pin FILE", "A head that --write-head wrote earlier")] = None,
-    head: Annotated[str | None, option("--head POSITION:HASH", "An earlier head")] = None,
-    write_head: Annotated[Path | None, option("--write-head FILE", "Write the head here if no flaw is found")] = None,
-    payloads: Annotated[
-        str | None, option("--payloads PLACE", "Folder or URL of the payloads, if not beside the journal")
-    ] = None,
-    store: StoreOption = None,
-    settings: SettingsOption = None,
+    pin: Path | None = option("--pin FILE", "A head that --write-head wrote earlier"),
+    head: str | None = option("--head POSITION:HASH", "An earlier head"),
+    write_head: Path | None = option("--write-head FILE", "Write the head here if no flaw is found"),
+    payloads: str | None = option("--payloads PLACE", "Folder or URL of the payloads, if not beside the journal"),
+    options: StoreOptions,
 ) -> None:
     """Check that the journal is unchanged and consistent.
 
@@ -74,7 +71,6 @@ def verify(
     read.
     """
     pinned, write_head = _pinned_head(pin, head), output_file(write_head)
-    options = StoreOptions(store, settings)
     with options.open_journal() as reader, reader.at_one_moment():
         place = payloads or options.payload_location(reader.path)
         stored = ObjectPayloads.open(place) if "://" in place or Path(place).is_dir() else None

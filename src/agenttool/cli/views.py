@@ -3,11 +3,10 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import Annotated
 
 from agenttool.adapters.rap.threads import View, ViewStore
 from agenttool.cli.format import indented_json, print_json
-from agenttool.cli.options import StoreOption, StoreOptions, argument, open_existing_store, option
+from agenttool.cli.options import StoreOptions, argument, flag, open_existing_store, option
 from agenttool.cli.output import hint, is_json, print_blocks, print_text
 from agenttool.history.printable import one_line
 
@@ -16,11 +15,11 @@ POLL_S = 0.2
 
 
 def views(
-    types: Annotated[list[str] | None, argument("TYPE", "Only views of these types")] = None,
+    types: list[str] | None = argument("TYPE", "Only views of these types"),
     *,
-    thread: Annotated[str | None, option("--thread ID", "Only views of this thread")] = None,
-    follow: Annotated[bool, option("--follow -f", "Print each view when it changes, until Ctrl-C")] = False,
-    store: StoreOption = None,
+    thread: str | None = option("--thread ID", "Only views of this thread"),
+    follow: bool = flag("--follow -f", "Print each view when it changes, until Ctrl-C"),
+    options: StoreOptions,
 ) -> None:
     """Show the views that servers publish for each thread.
 
@@ -30,7 +29,7 @@ def views(
 
     async def print_views() -> int:
         shown = 0
-        async with open_existing_store(StoreOptions(store)) as parts:
+        async with open_existing_store(options) as parts:
             async for view in _changes(ViewStore(parts.documents), thread, follow=follow):
                 if types and view.view_type not in types:
                     continue
