@@ -5,18 +5,21 @@ Also the state of an open call as text: which process runs it, and what it waits
 
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from agenttool.cli.event_log import JournalFollower
 from agenttool.cli.format import utc
-from agenttool.cli.options import StoreUrlOptions
+from agenttool.cli.options import StoreUrlOptions, flag, option
 from agenttool.config.program import program_name
 from agenttool.errors import ConfigError
 from agenttool.history.listed_call import (
     CallFilter,
     ListedCall,
+    check_status,
     check_tool,
     listed_calls,
     page_of_calls,
@@ -51,6 +54,58 @@ _LATE_NS = 60_000_000_000
 _ENDED = [each.value for each in InvocationStatus if each.is_terminal]
 
 
+@dataclass(frozen=True, kw_only=True)
+class CallSelection:
+    """The options that select calls."""
+
+    since: str | None = option("--since TIME", "At or after this time: 30min, 2h, 7d, or a date")
+    until: str | None = option("--until TIME", "Before this time")
+    tool: str | None = option("--tool NAME", "Only this tool; * matches any characters")
+    status: str | None = option(
+        "--status STATUS",
+        "Only calls with this status; --events: events that set it",
+        completion=lambda: [each.value for each in InvocationStatus],
+    )
+    by: str | None = option(
+        "--by NAME", "Only calls that this actor made, or that this person approved, denied or canceled"
+    )
+    containing: str | None = option(
+        "--containing TEXT", "Only calls with this text in their inputs or results, in any case"
+    )
+    is_open: bool = flag("--open", "Only calls that have not ended, with their processes")
+
+    @cached_property
+    def filter(self) -> CallFilter:
+        """The same for a journal.
+
+        Raises:
+            ConfigError: a time or the status is invalid.
+        """
+        check_status(self.status)
+        return CallFilter(
+            tool=self.tool,
+            status=self.status,
+            since_ns=parse_time("--since", self.since),
+            until_ns=parse_time("--until", self.until),
+            by=self.by,
+            containing=self.containing,
+            is_open=self.is_open,
+        )
+
+    @property
+    def query(self) -> "CallFilters":
+        """The same for a server."""
+        return {
+            "since": self.since,
+            "until": self.until,
+            "tool": self.tool,
+            "status": self.status,
+            "actor": self.by,
+            "containing": self.containing,
+            "is_open": self.is_open,
+        }
+
+
 class JournalCalls(NamedTuple):
     """The calls of a journal, which is only read; `arguments` name it in suggested commands."""
 
@@ -66,21 +121,20 @@ class JournalCalls(NamedTuple):
         """Open the journal for one read, because another process may replace the file."""
         return SqliteReader.open(self.file, steps=steps.STEPS)
 
-    def listed(self, wanted: "CallFilters", limit: int | None) -> Iterator[CallSummary]:
+    def listed(self, wanted: CallSelection, limit: int | None) -> Iterator[CallSummary]:
         """Yield the calls that match, or the newest of them: in the order of their ends, then the open ones."""
         with self.open() as reader:
-            yield from map(summary_of, listed_calls(reader, _filter(wanted), limit))
+            yield from map(summary_of, listed_calls(reader, wanted.filter, limit))
 
-    def followed(self, wanted: "CallFilters") -> Iterator[CallSummary]:
+    def followed(self, wanted: CallSelection) -> Iterator[CallSummary]:
         """Yield the calls that match once they end or begin to wait for an approval from now on."""
-        selected = _filter(wanted)
         with self.open() as reader:
             follower = JournalFollower(reader, reader.head().position)
 
         def read_new(reader: SqliteReader) -> Iterator[CallSummary]:
             last = reader.head().position
             for call in _new_calls(reader, follower.position, last):
-                if selected.matches(call):
+                if wanted.filter.matches(call):
                     yield summary_of(call)
             follower.position = last
 
@@ -101,18 +155,6 @@ class JournalCalls(NamedTuple):
         with self.open() as reader:
             call = read_call(reader, InvocationId(invocation_id))
         return detail_of(call, None, open_call_notice(call, self.arguments))
-
-
-def _filter(wanted: "CallFilters") -> CallFilter:
-    return CallFilter(
-        tool=wanted.get("tool"),
-        status=wanted.get("status"),
-        since_ns=parse_time("--since", wanted.get("since")),
-        until_ns=parse_time("--until", wanted.get("until")),
-        by=wanted.get("actor"),
-        containing=wanted.get("containing"),
-        is_open=wanted.get("is_open", False),
-    )
 
 
 def _new_calls(reader: SqliteReader, after: int, last: int) -> Iterator[ListedCall]:
@@ -138,11 +180,11 @@ class ServerCalls(NamedTuple):
         """The address."""
         return repr(self.url)
 
-    def listed(self, wanted: "CallFilters", limit: int | None) -> Iterator[CallSummary]:
+    def listed(self, wanted: CallSelection, limit: int | None) -> Iterator[CallSummary]:
         """Yield the calls that match, or the newest of them: in the order of their ends, then the open ones."""
-        return reversed([*islice(self.client.iter_calls(**wanted), limit)])
+        return reversed([*islice(self.client.iter_calls(**wanted.query), limit)])
 
-    def followed(self, wanted: "CallFilters") -> Iterator[CallSummary]:
+    def followed(self, wanted: CallSelection) -> Iterator[CallSummary]:
         """Yield the calls that match once they end or begin to wait for an approval from now on."""
         events = self.client.events()
         next(events)  # the stream is ready, and misses nothing from now on
@@ -150,7 +192,7 @@ class ServerCalls(NamedTuple):
             call
             for event in events
             if event.event == "call" and (event.data.get("approval_id") or event.data.get("status") in _ENDED)
-            for call in self.client.calls(id_part=str(event.data["invocation_id"]), limit=1, **wanted).items
+            for call in self.client.calls(id_part=str(event.data["invocation_id"]), limit=1, **wanted.query).items
         )
 
     def check_tool(self, tool: str | None) -> None:

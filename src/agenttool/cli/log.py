@@ -2,25 +2,21 @@
 
 import sys
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from itertools import chain, islice
-from typing import TYPE_CHECKING
 
 from agenttool.cli.call_lines import ALIGNED, CallLines
-from agenttool.cli.call_sources import JournalCalls, ServerCalls, find_call, open_calls
+from agenttool.cli.call_sources import CallSelection, JournalCalls, ServerCalls, find_call, open_calls
 from agenttool.cli.event_log import EventFilter, print_events
 from agenttool.cli.format import document_of, print_json, short_id
 from agenttool.cli.options import StoreUrlOptions, flag, option
 from agenttool.cli.output import figures, hint, is_json, plain_table, print_blocks
 from agenttool.cli.progress import WorkBar
 from agenttool.errors import ConfigError
-from agenttool.history.listed_call import check_status, parse_time, tool_name
-from agenttool.records import InvocationId, InvocationStatus
+from agenttool.history.listed_call import tool_name
+from agenttool.records import InvocationId
 from agenttool.stores.fact_codec import FactHead
 from agenttool.stores.sqlite.reader import PORTION
-
-if TYPE_CHECKING:
-    from agenttool.client import CallFilters
 
 TERMINAL_LIMIT = 50
 """So many calls are printed on a terminal if no option selects calls."""
@@ -28,21 +24,7 @@ TERMINAL_LIMIT = 50
 
 def log(  # noqa: PLR0913 -- one for each option of the command
     *,
-    since: str | None = option("--since TIME", "At or after this time: 30min, 2h, 7d, or a date"),
-    until: str | None = option("--until TIME", "Before this time"),
-    tool: str | None = option("--tool NAME", "Only this tool; * matches any characters"),
-    status: str | None = option(
-        "--status STATUS",
-        "Only calls with this status; --events: events that set it",
-        completion=lambda: [each.value for each in InvocationStatus],
-    ),
-    by: str | None = option(
-        "--by NAME", "Only calls that this actor made, or that this person approved, denied or canceled"
-    ),
-    containing: str | None = option(
-        "--containing TEXT", "Only calls with this text in their inputs or results, in any case"
-    ),
-    is_open: bool = flag("--open", "Only calls that have not ended, with their processes"),
+    wanted: CallSelection,
     limit: int | None = option("--limit N", "Only the newest N", low=1),
     follow: bool = flag("--follow -f", "Print new ones as they arrive, until Ctrl-C"),
     events: bool = flag("--events", "Print every event, with its position"),
@@ -59,29 +41,24 @@ def log(  # noqa: PLR0913 -- one for each option of the command
     newest events. On a terminal, and without a filter, only the newest 50 are printed.
     --containing does not search masked values and payloads outside of the journal.
     """
-    check_status(status)
-    is_filtered = any(each is not None for each in (tool, status, by, containing, call, since, until))
-    is_short = not (is_filtered or limit or is_open or is_json()) and sys.stdout.isatty()
-    only_here = {"events": events, "after": after, "call": call, "sizes": sizes}
-    options = options.resolved(only_here)
-    moments = (parse_time("--since", since), parse_time("--until", until))
+    times = wanted.filter
+    is_filtered = call is not None or any(each not in (None, False) for each in astuple(wanted))
+    is_short = not (is_filtered or limit or is_json()) and sys.stdout.isatty()
+    options = options.resolved({"events": events, "after": after, "call": call, "sizes": sizes})
     _refuse_combination(
-        (sizes, "--sizes", is_filtered or follow or limit or is_open or events),
-        (events, "--events", by is not None or containing is not None or is_open),
+        (sizes, "--sizes", is_filtered or follow or limit or events),
+        (events, "--events", wanted.by is not None or wanted.containing is not None or wanted.is_open),
         (not events and not sizes, "a list of calls", after is not None or call is not None),
-        (follow, "--follow", until is not None or is_open),
+        (follow, "--follow", wanted.until is not None or wanted.is_open),
     )
     with suppress(KeyboardInterrupt), open_calls(options) as calls:  # Ctrl-C ends --follow
         if sizes and isinstance(calls, JournalCalls):
             _print_sizes(calls, after or 0)
         elif events and isinstance(calls, JournalCalls):
             chosen = None if call is None else InvocationId(find_call(calls, call))
-            wanted_events = EventFilter(tool, status, *moments, chosen)
-            print_events(calls.file, wanted_events, limit, after=after, follow=follow)
+            selected = EventFilter(wanted.tool, wanted.status, times.since_ns, times.until_ns, chosen)
+            print_events(calls.file, selected, limit, after=after, follow=follow)
         else:
-            times: CallFilters = {"since": since, "until": until}
-            wanted: CallFilters = {"tool": tool, "status": status, "actor": by, "containing": containing, **times}
-            wanted["is_open"] = is_open
             limit = TERMINAL_LIMIT if is_short else limit
             count = _print_calls(calls, wanted, limit, follow=follow)
             if is_short and count == limit:
@@ -102,7 +79,7 @@ def _refuse_combination(*checks: tuple[bool, str, object]) -> None:
             raise ConfigError(f"{name} {_ADVICE[name]}")
 
 
-def _print_calls(source: JournalCalls | ServerCalls, wanted: "CallFilters", limit: int | None, *, follow: bool) -> int:
+def _print_calls(source: JournalCalls | ServerCalls, wanted: CallSelection, limit: int | None, *, follow: bool) -> int:
     """Print the newest calls, and return how many; then, if asked, those that end or begin to wait for approval.
 
     Raises:
@@ -120,9 +97,9 @@ def _print_calls(source: JournalCalls | ServerCalls, wanted: "CallFilters", limi
         if follow:
             sys.stdout.flush()
     if not first and not follow:
-        source.check_tool(wanted.get("tool"))
+        source.check_tool(wanted.tool)
         if not is_json():
-            hint("no call is open" if wanted.get("is_open") else "no call matches")
+            hint("no call is open" if wanted.is_open else "no call matches")
     return count
 
 

@@ -68,8 +68,8 @@ _PHASES = {event: phase for phase, events in _EVENTS.items() for event in events
 
 
 def fields_table(fields: Iterable[tuple[str, str | None]]) -> Table:
-    """Return names and values as rows; a value of none is left out."""
-    shown = ((name, "\n".join(map(printable, value.split("\n")))) for name, value in fields if value is not None)
+    """Return names and values as rows, without empty values."""
+    shown = ((name, "\n".join(map(printable, value.split("\n")))) for name, value in fields if value)
     return plain_table(rows=((Text(name, style="dim"), Text(value)) for name, value in shown))
 
 
@@ -222,13 +222,13 @@ def _decision_fields(decision: PermissionDecision, reason: Reason) -> Iterator[t
         yield "by", approver_text(decision.decided_by, details.get("approver"))
         yield "shown", str(details.get("shown_digest") or "not known: the answer came without a digest")
     yield "source", f"{decision.source or 'none'}, mode {decision.mode or 'not recorded'}"
-    yield "rules", ", ".join(decision.rule_refs or ()) or None
-    yield "overridden", ", ".join(reason.beaten_rule_refs or ()) or None
-    yield "hook", reason.hook_ref or None
-    yield "path", decision.blocked_path or None
-    yield "classifier", "  ".join(str(each) for each in words if each) or None
-    yield "feedback", decision.accept_feedback or None
-    yield "expires", decision.expires_at or None
+    yield "rules", ", ".join(decision.rule_refs or ())
+    yield "overridden", ", ".join(reason.beaten_rule_refs or ())
+    yield "hook", reason.hook_ref
+    yield "path", decision.blocked_path
+    yield "classifier", "  ".join(str(each) for each in words if each)
+    yield "feedback", decision.accept_feedback
+    yield "expires", decision.expires_at
 
 
 def _suggestion(suggestion: SuggestedUpdate, behavior: Behavior) -> RenderableType:
@@ -296,7 +296,7 @@ def result_fields(result: ToolResult) -> Iterator[tuple[str, str | None]]:
     if (error := result.error) is not None:
         code = f" ({error.error_code})" if error.error_code not in (None, error.error_class) else ""
         yield "error", error.error_class.value + code
-        yield "in phase", error.phase or None
+        yield "in phase", error.phase
         yield "what helps", error.recoverability.value if error.recoverability else None
         if error.retry is not None:
             yield "retry", _retry_text(to_json(error.retry))
