@@ -1,4 +1,4 @@
-"""`agenttool export`, `backup` and `retain`: commands about the whole journal."""
+"""`agenttool export`, `backup`, `retain` and `store upgrade`: commands about the whole journal."""
 
 import asyncio
 import contextlib
@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from pathlib import Path
 
 import httpcore
 import pytest
@@ -18,7 +19,10 @@ from project_settings import write_settings
 
 from agenttool import Runtime, tool
 from agenttool.journal.steps import STEPS
+from agenttool.stores.sqlite.schema import VERSION
 from agenttool.stores.sqlite.store import SqliteStore
+
+OLD = Path(__file__).parents[1] / "durable" / "stores" / "version-9.db"
 
 
 def test_what_is_exported_is_valid(run, journal, tmp_path):
@@ -351,3 +355,16 @@ async def test_retention_shrinks_a_file_that_other_processes_use(run, tmp_path):
         for rt in (first, second):
             await _report(rt, 402)
         assert await asyncio.to_thread(is_verified, run, file)
+
+
+def test_the_command_upgrades_a_store_and_the_commands_that_read_ask_for_it(run, tmp_path):
+    file = Path(shutil.copy(OLD, tmp_path / "calls.db"))
+    refused = run("log", "--store", str(file))
+    assert refused.exit_code != 0
+    assert "agenttool store upgrade --store" in refused.stderr
+    assert file.read_bytes() == OLD.read_bytes()
+    upgraded, again = (run("store", "upgrade", "--store", str(file)).stdout for _ in range(2))
+    assert f"from schema 9 to {VERSION}" in upgraded
+    assert f"has schema {VERSION} already" in again
+    assert len(run("log", "--store", str(file), "--json").stdout.splitlines()) == 5
+    assert run("verify", "--store", str(file)).exit_code == 0

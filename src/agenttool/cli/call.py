@@ -16,7 +16,6 @@ import typer
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from agenttool.adapters.python.source import Tool
-from agenttool.cli.chosen_sources import UnconnectedSource, choose_sources, function_sources, source_named
 from agenttool.cli.format import print_json, print_result
 from agenttool.cli.options import CallOptions, argument, option, output_file, required
 from agenttool.cli.output import INTERRUPTED, hint, is_json, print_error
@@ -31,7 +30,15 @@ from agenttool.cli.prompt import (
 )
 from agenttool.cli.remote import async_client
 from agenttool.cli.result_files import ResultPayload, read_payloads, write_payloads
-from agenttool.cli.tools import complete_tool_name, require_tools, tool_names
+from agenttool.cli.tools import (
+    UnconnectedSource,
+    choose_sources,
+    complete_tool_name,
+    function_sources,
+    require_tools,
+    source_named,
+    tool_names,
+)
 from agenttool.client import json_value, result_of
 from agenttool.codec import parse_object, parse_value, to_json
 from agenttool.config import Config, load_config

@@ -1,4 +1,4 @@
-"""`agenttool export`, `backup` and `retain`: commands about the journal file as a whole."""
+"""`agenttool export`, `backup`, `retain` and `store upgrade`: commands about the files of a store as a whole."""
 
 import asyncio
 import os
@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, BinaryIO, cast
+
+import typer
 
 from agenttool.cli.format import print_json
 from agenttool.cli.options import (
@@ -29,6 +31,7 @@ from agenttool.records import JsonObject, Record
 from agenttool.stores.location import payload_folder
 from agenttool.stores.payloads import copy_folder
 from agenttool.stores.sqlite.reader import SqliteReader
+from agenttool.stores.sqlite.schema import upgrade_store
 
 DAY_NS = 24 * 3600 * 10**9
 
@@ -173,3 +176,41 @@ async def _delete_expired(
         if journal_days is not None:
             position = (await log.delete_before(now_ns - round(journal_days * DAY_NS))).position
     return deleted, position
+
+
+store_app = typer.Typer(add_completion=False)
+
+
+@store_app.callback()
+def store() -> None:
+    """Upgrade a store of an older version; each command takes --json."""
+
+
+@store_app.command()
+def upgrade(*, options: StoreOptions) -> None:
+    """Give a store that an older version wrote the tables of this version.
+
+    Commands that write do so by themselves for files below 1 GB. Stop the processes
+    that use the store, and run `agenttool backup` with the older version first: the
+    older version cannot use the file afterwards. The files of all tenants are
+    upgraded with that of the default tenant.
+    """
+    from agenttool.server.tenants import other_stores  # noqa: PLC0415 -- it is slow to load
+
+    file = options.for_use().existing_file()
+    _upgrade(file)
+    with SqliteReader.open(file, steps=STEPS) as reader:
+        tenants = other_stores(reader)
+    for each in tenants.values():
+        _upgrade(each)
+
+
+def _upgrade(file: Path) -> None:
+    before, after = upgrade_store(file)
+    if not before:
+        raise ConfigError(f"{str(file)!r} holds no journal yet; name another file with --store")
+    print_json({"file": str(file), "schema_before": before, "schema": after})
+    if before == after:
+        print_text(f"{file} has schema {after} already")
+    else:
+        print_text(f"upgraded {file} from schema {before} to {after}")

@@ -14,7 +14,6 @@ from rich.text import Text
 from agenttool import sync
 from agenttool.assemble.settings import make_policy
 from agenttool.cli.call import Arguments, input_schema, read_arguments
-from agenttool.cli.chosen_sources import choose_sources, source_named
 from agenttool.cli.format import document_of, print_json, short_id, status_style
 from agenttool.cli.options import StoreOptions, StoreToolOptions, ToolUrlOptions, argument, option, required
 from agenttool.cli.output import (
@@ -31,7 +30,7 @@ from agenttool.cli.output import (
 )
 from agenttool.cli.policy_replay import UNKNOWN, PolicyReplay, ReplayOutcome, ReplayTools, decided_calls
 from agenttool.cli.remote import open_server
-from agenttool.cli.tools import require_tools, tool_names
+from agenttool.cli.tools import choose_sources, require_tools, source_named, tool_names
 from agenttool.client import json_value
 from agenttool.config import load_config, read_config
 from agenttool.config.program import program_name

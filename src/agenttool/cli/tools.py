@@ -2,8 +2,9 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import typer
@@ -21,11 +22,12 @@ from agenttool.cli.output import fixed, hint, indented, is_json, plain_table, pr
 from agenttool.cli.remote import open_server
 from agenttool.client import Client
 from agenttool.codec import to_json
-from agenttool.config.layers import SETTINGS_FILE
+from agenttool.config import SETTINGS_FILE, Config
 from agenttool.config.program import program_name
 from agenttool.errors import ConfigError
 from agenttool.history.printable import printable
-from agenttool.ports.surfacing import ModelCapabilities, Role
+from agenttool.ports.source import SourceHost, SourceStatus
+from agenttool.ports.surfacing import ModelCapabilities, ProviderState, Role
 from agenttool.records import (
     AbsenceReason,
     Json,
@@ -116,6 +118,43 @@ def tool_names(tool: Tool) -> tuple[str, str]:
     """Return the names of a tool, without and with its namespace."""
     declaration = declared(tool).declaration
     return declaration.name, _qualified_name(declaration)
+
+
+@dataclass(frozen=True, slots=True)
+class UnconnectedSource:
+    """A source of the settings that is not connected; rules may name its tools."""
+
+    name: str
+
+    async def connect(self, host: SourceHost) -> None:
+        """Do nothing."""
+
+    def health(self) -> tuple[SourceStatus, ...]:
+        """Return that it cannot be used."""
+        return (SourceStatus(source=self.name, state=ProviderState.UNAVAILABLE),)
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+def function_sources(config: Config) -> set[str]:
+    """Return the sources that are Python functions: they connect at once, and have any namespace."""
+    return {each for each, table in config.sources.items() if table.members.get("kind") == "python"}
+
+
+def source_named(config: Config, tool: str) -> set[str]:
+    """Return the source that the name of a tool begins with; empty if it begins with none.
+
+    Sources other than functions have only the namespace of their own name.
+    """
+    return {tool.removeprefix("tool_").partition(".")[0]} & config.sources.keys()
+
+
+def choose_sources(config: Config, wanted: Collection[str]) -> tuple[Config, list[UnconnectedSource]]:
+    """Return settings with the functions and the sources that are wanted, and stand-ins for the others."""
+    chosen = function_sources(config).union(wanted)
+    others = [UnconnectedSource(each) for each in config.sources if each not in chosen]
+    return replace(config, sources={each: table for each, table in config.sources.items() if each in chosen}), others
 
 
 def _print_tools(records: list[Record], surface: ToolSurface) -> None:
