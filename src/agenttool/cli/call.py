@@ -30,18 +30,10 @@ from agenttool.cli.prompt import (
 )
 from agenttool.cli.remote import async_client
 from agenttool.cli.result_files import ResultPayload, read_payloads, write_payloads
-from agenttool.cli.tools import (
-    UnconnectedSource,
-    choose_sources,
-    complete_tool_name,
-    function_sources,
-    require_tools,
-    source_named,
-    tool_names,
-)
+from agenttool.cli.tools import complete_tool_name, require_tools, sources_for
 from agenttool.client import json_value, result_of
 from agenttool.codec import parse_object, parse_value, to_json
-from agenttool.config import Config, load_config
+from agenttool.config import load_config
 from agenttool.config.program import program_name
 from agenttool.errors import ConfigError, GatewayError, RecordError
 from agenttool.history.printable import printable
@@ -229,7 +221,8 @@ class CommandLineCall:
     async def run(self, terminal: Terminal) -> CallOutcome:
         """Make the call, and wait for its end or for a question that is left open."""
         approve = "wait" if self.is_interactive or self.is_durable else None
-        config, unconnected = self._sources()
+        config = load_config(self.options.config)
+        config, unconnected = sources_for(config, self.name, self.tools, is_run=True)
         async with Runtime.open(
             config=config, store=self.options.store, tools=self.tools, approve=approve, sources=unconnected
         ) as rt:
@@ -272,13 +265,6 @@ class CommandLineCall:
             if self.wants_payloads and result is not None and not result.is_error:
                 payloads = await read_payloads(lambda ref: client.payload(call.invocation_id, str(ref.digest)), result)
         return CallOutcome(call.invocation_id, result, is_parked=result is None, payloads=payloads)
-
-    def _sources(self) -> tuple[Config, list[UnconnectedSource]]:
-        """Return the settings with the source of the tool, or with all if it is a function, which may call any tool."""
-        config = load_config(self.options.config)
-        is_given = any(self.name in tool_names(each) for each in self.tools)
-        named = set[str]() if is_given else source_named(config, self.name) - function_sources(config)
-        return choose_sources(config, named or config.sources.keys())
 
     async def _ended(self, rt: Runtime, result: ToolResult) -> CallOutcome:
         invocation = await rt.journal.invocation(result.invocation_id)

@@ -30,7 +30,7 @@ from agenttool.cli.output import (
 )
 from agenttool.cli.policy_replay import UNKNOWN, PolicyReplay, ReplayOutcome, ReplayTools, decided_calls
 from agenttool.cli.remote import open_server
-from agenttool.cli.tools import choose_sources, require_tools, source_named, tool_names
+from agenttool.cli.tools import require_tools, sources_for
 from agenttool.client import json_value
 from agenttool.config import load_config, read_config
 from agenttool.config.program import program_name
@@ -151,13 +151,12 @@ async def _try_here(
     from agenttool.server.govern_routes import trial_reply  # noqa: PLC0415 -- it is slow to load
 
     config, given = load_config(options.config), options.load_tools()
-    known = {each for tool in given for each in tool_names(tool)}
-    wanted = () if name in known else source_named(config, name) or config.sources.keys()
-    config, unconnected = choose_sources(config, wanted)
+    config, unconnected = sources_for(config, name, given, is_run=False)
+    unused = {each.name for each in unconnected}
     async with Runtime.open(store="memory:", approve="wait", config=config, tools=given, sources=unconnected) as rt:
         require_tools(rt, given, "agenttool policy try TOOL --from MODULE")
         entry = rt.inspection.tool(name)
-        absent = [each.source for each in await rt.sources.status() if not each.is_ready and each.source in wanted]
+        absent = [each.source for each in await rt.sources.status() if not each.is_ready and each.source not in unused]
         left_out = f"; not considered, because they did not answer: {', '.join(absent)}" if absent else ""
         if entry is None:
             raise ConfigError(f"no tool is named {name!r}; list them: agenttool tools{left_out}")

@@ -2,7 +2,7 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Annotated
@@ -137,24 +137,22 @@ class UnconnectedSource:
         """Do nothing."""
 
 
-def function_sources(config: Config) -> set[str]:
-    """Return the sources that are Python functions: they connect at once, and have any namespace."""
-    return {each for each, table in config.sources.items() if table.members.get("kind") == "python"}
+def sources_for(
+    config: Config, name: str, given: Iterable[Tool], *, is_run: bool
+) -> tuple[Config, list[UnconnectedSource]]:
+    """Return settings with the sources that a tool needs, and stand-ins for the others, which may be slow or hang.
 
-
-def source_named(config: Config, tool: str) -> set[str]:
-    """Return the source that the name of a tool begins with; empty if it begins with none.
-
-    Sources other than functions have only the namespace of their own name.
+    Sources other than functions have only the namespace of their own name. A function may call any tool, so it needs
+    all sources if it is run.
     """
-    return {tool.removeprefix("tool_").partition(".")[0]} & config.sources.keys()
-
-
-def choose_sources(config: Config, wanted: Collection[str]) -> tuple[Config, list[UnconnectedSource]]:
-    """Return settings with the functions and the sources that are wanted, and stand-ins for the others."""
-    chosen = function_sources(config).union(wanted)
-    others = [UnconnectedSource(each) for each in config.sources if each not in chosen]
-    return replace(config, sources={each: table for each, table in config.sources.items() if each in chosen}), others
+    functions = {each for each, table in config.sources.items() if table.members.get("kind") == "python"}
+    named = {name.removeprefix("tool_").partition(".")[0]} & config.sources.keys()
+    if any(name in tool_names(each) for each in given):
+        wanted = {*config.sources} if is_run else set[str]()
+    else:
+        wanted = (named - functions if is_run else named) or {*config.sources}
+    sources = {each: table for each, table in config.sources.items() if each in functions | wanted}
+    return replace(config, sources=sources), [UnconnectedSource(each) for each in config.sources if each not in sources]
 
 
 def _print_tools(records: list[Record], surface: ToolSurface) -> None:
