@@ -209,7 +209,7 @@ def test_a_name_that_may_have_another_value_is_not_resolved(text):
 )
 def test_the_certainty_of_a_word_is_that_of_its_values(text, certainty):
     [last] = [each.words[1] for each in parse_commands(text).subcommands if each.name == "a"]
-    assert last.certainty.value == certainty
+    assert last.certainty.name.lower() == certainty
 
 
 def test_text_that_is_only_quoted_runs_nothing():
@@ -259,7 +259,7 @@ def test_what_a_command_sets_before_it_runs_is_reported():
 
 
 def certainties(text):
-    return [word.certainty.value for word in parse_commands(text).subcommands[0].words[1:]]
+    return [word.certainty.name.lower() for word in parse_commands(text).subcommands[0].words[1:]]
 
 
 def test_a_word_is_plain_expands_or_is_unknown():

@@ -457,8 +457,8 @@ def remembering(
             f"only an answer that allows the call as shown can be remembered, got {type(answer).__name__};"
             " leave out `remember`"
         )
-    if save not in (*RememberScope, *files):
-        known = [*(str(each) for each in RememberScope), *files]
+    known = [*map(str, RememberScope), *files]
+    if save not in known:
         raise ConfigError(f"rules are not added to {save!r}; {suggestion(save, known)}")
     if question is None:
         return answer
@@ -523,8 +523,9 @@ def answer_record(answered: Answered, *, decision_id: DecisionId) -> PermissionD
 
 def expiry_record(question: Question, *, decision_id: DecisionId, decided_at: Timestamp) -> PermissionDecision:
     """Return the decision record of a question that expired, which is a deny."""
-    message = f"no approver answered before {question.expires_at}"
-    return _prompt_record(question, decision_id, Behavior.DENY, message, decided_at, {})
+    return _prompt_record(
+        question, decision_id, Behavior.DENY, f"no approver answered before {question.expires_at}", decided_at, {}
+    )
 
 
 def _prompt_record(

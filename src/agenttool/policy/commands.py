@@ -3,11 +3,11 @@
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from agenttool.policy.program_table import RUNS_NOTHING, WRITES, check_kind, program_table
 from agenttool.policy.shell import CommandLine, Subcommand
-from agenttool.policy.shell_words import HARMLESS_VARIABLES, Certainty, Word
+from agenttool.policy.shell_words import HARMLESS_VARIABLES, Word, Words
 from agenttool.policy.wildcards import Wild, fits, has_wildcard
 
 _OPERATORS = re.compile(r"(?:&&|\|\||[;|&<>]|\$\(|`)")
@@ -15,17 +15,16 @@ _ASSIGNMENT = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*\+?=")
 _OPTION = re.compile(r"^-(?:-[\w-]+|[A-Za-z0-9]\S*)$")
 _SHORTEST_ABBREVIATION = 2
 
-_WHOLE_WORDS = frozenset({"cmake", "ctest", "ffmpeg", "find", "go", "java", "mvn", "openssl", "terraform"})
+_WHOLE_WORDS = frozenset("cmake ctest ffmpeg find go java mvn openssl terraform".split())  # noqa: SIM905 -- a list of words reads best as words
 """Programs whose options are words after one dash, which are not clusters of letters."""
 
 _WITH_SUBCOMMANDS = frozenset(
-    "apt brew cargo docker gh git go helm kubectl npm pip pip3 pnpm poetry terraform uv yarn".split()  # noqa: SIM905 -- a list of words reads best as words
+    "apt brew cargo docker gh git go helm kubectl npm pip pip3 pnpm poetry terraform uv yarn".split()  # noqa: SIM905 -- as above
 )
 """Programs whose first argument is a sub-command: a deny on `git push` does not match `git stash push`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandPattern:
+class CommandPattern(NamedTuple):
     """One command of a rule: `git status`, `git log *`, `CI=1 npm test`.
 
     A last word `*` matches any further arguments. Without it an allow matches exactly these words. A deny or an ask
@@ -41,6 +40,12 @@ class CommandPattern:
     def usage_kind(self) -> str | None:
         """The kind of `programs.toml` that a pattern such as `@read` names."""
         return self.words[0][1:] if self.words and self.words[0].startswith("@") else None
+
+    @property
+    def program(self) -> str | None:
+        """The name of the program, as a deny compares it; None if it may be several."""
+        is_named = self.words and self.usage_kind is None and not has_wildcard(self.words[0])
+        return _base(self.words[0]) if is_named else None
 
     def covers(self, subcommand: Subcommand) -> bool:
         """Return whether an allow surely matches a command; paths decide about the files that it writes."""
@@ -69,12 +74,12 @@ class CommandPattern:
         """Return whether an allow matches a command and spells out its program, and the option that is a risk."""
         if self.usage_kind is not None:
             return self._covers_usage(subcommand)
-        is_named = bool(self.words) and not has_wildcard(self.words[0]) and self.covers(subcommand)
+        is_named = self.program is not None and self.covers(subcommand)
         return is_named and (subcommand.risk is None or subcommand.risk in self.words or not self.is_open)
 
     def _has_assignments(self, subcommand: Subcommand) -> bool:
         return all(
-            (word.text.partition("=")[0] in HARMLESS_VARIABLES and word.certainty is not Certainty.INHERITED)
+            (word.head in HARMLESS_VARIABLES and not word.is_inherited)
             or (word.text.startswith("IFS=") and subcommand.name == "read")
             or (word.is_plain and any(fits(mine, word.text) for mine in self.assignments))
             for word in subcommand.assignments
@@ -95,7 +100,7 @@ class CommandPattern:
     def surely_hits(self, subcommand: Subcommand) -> bool:
         """Return whether a deny or an ask matches a command by its known words alone."""
         known = tuple(word for word in subcommand.words if word.is_plain or word.text in self.words)
-        return self.hits(replace(subcommand, words=known)) and known[:1] == subcommand.words[:1]
+        return self.hits(subcommand._replace(words=known)) and known[:1] == subcommand.words[:1]
 
     def is_mentioned_in(self, line: CommandLine) -> bool:
         """Return whether the program of the pattern occurs anywhere in a command line, also inside quotes."""
@@ -125,30 +130,20 @@ def _may_be_used(kind: str, subcommand: Subcommand) -> bool:
 class CommandPatterns:
     """The command patterns of a rule, by program: of a long list only a few can match one command."""
 
-    __slots__ = ("_all", "_any_program", "_by_program")
+    __slots__ = ("_all", "_by_program")
 
     def __init__(self, patterns: Sequence[CommandPattern]) -> None:
         """Take the patterns in order."""
         self._all = tuple(patterns)
-        names = {_base(each.words[0]) for each in patterns if each.words and not has_wildcard(each.words[0])}
-        self._by_program = {name: tuple(each for each in patterns if _may_name(each, name)) for name in names}
-        self._any_program = tuple(each for each in patterns if _may_name(each, None))
+        programs = {None, *(each.program for each in patterns)}
+        self._by_program = {name: tuple(each for each in patterns if each.program in (None, name)) for name in programs}
 
     def for_command(self, subcommand: Subcommand) -> tuple[CommandPattern, ...]:
         """Return the patterns that may match a command, in order."""
         name = subcommand.words[0] if subcommand.words else None
-        if name is None or name.is_unknown or name.certainty is Certainty.EXPANDS:
+        if name is None or name.is_unknown or name.expands:
             return self._all
-        return self._by_program.get(_base(name.text), self._any_program)
-
-
-def _may_name(pattern: CommandPattern, program: str | None) -> bool:
-    return (
-        not pattern.words
-        or pattern.usage_kind is not None
-        or has_wildcard(pattern.words[0])
-        or _base(pattern.words[0]) == program
-    )
+        return self._by_program.get(_base(name.text)) or self._by_program[None]
 
 
 def command_pattern(text: str) -> CommandPattern:
@@ -177,7 +172,7 @@ def _could_be_named(wanted: str, name: Word) -> bool:
     if name.is_unknown:
         # The line is in doubt then, which already makes a deny ask.
         return False
-    if name.certainty is Certainty.EXPANDS:
+    if name.expands:
         return has_wildcard(wanted) or Wild(_base(name.text)).accepts(_base(wanted))
     return fits(_base(wanted), _base(name.text))
 
@@ -191,15 +186,15 @@ def _could_be(wanted: str, word: Word) -> bool:
     if word.is_unknown:
         # The name of a variable that is set is known even where its value is not.
         return "=" not in wanted or word.text.startswith(wanted.partition("=")[0]) or "=" not in word.text
-    if word.certainty is Certainty.NUMBER:
+    if word.is_number:
         # The text has a zero or a star where the number is.
         return not wanted.strip("0123456789*?") or fits(wanted, word.text)
-    if word.certainty is Certainty.EXPANDS:
+    if word.expands:
         return Wild(word.text).accepts(wanted) or has_wildcard(wanted)
-    return fits(wanted, word.text) or fits(wanted, word.text.partition("=")[0])
+    return fits(wanted, word.text) or fits(wanted, word.head)
 
 
-def _has_arguments(wanted: tuple[str, ...], words: tuple[Word, ...]) -> bool:
+def _has_arguments(wanted: tuple[str, ...], words: Words) -> bool:
     """Return whether all options may be there, in any form and place, and the other words in this order."""
     if any(word.is_unknown for word in words):
         return True
@@ -218,7 +213,7 @@ def _has_arguments(wanted: tuple[str, ...], words: tuple[Word, ...]) -> bool:
     return not missing and all(any(_is_abbreviation(each, name) for each in given) for name in options)
 
 
-def _from_subcommand(wanted: str, words: tuple[Word, ...]) -> tuple[Word, ...]:
+def _from_subcommand(wanted: str, words: Words) -> Words:
     """Return the words from the wanted sub-command on; the word after an option may be the option's value."""
     for index, word in enumerate(words):
         if word.text.startswith("-"):

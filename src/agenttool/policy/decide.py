@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fnmatch import translate
 from itertools import chain
+from typing import NamedTuple
 
 from agenttool.policy.actors import ActorGroups
 from agenttool.policy.fields import MatchingField, names_in, texts_in
@@ -47,8 +48,7 @@ MAX_PLANS = 10_000
 """How many tools one policy remembers its standing answer for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ToolPlan:
+class _ToolPlan(NamedTuple):
     """What is known about all calls to one tool.
 
     Attributes:
@@ -59,7 +59,7 @@ class _ToolPlan:
 
     inputs: DecisionInput
     outdated: tuple[Rule, ...]
-    settled: Verdict | None = None
+    settled: Verdict | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -122,13 +122,12 @@ class Policy:
             hook_votes: the votes of hooks, in any order.
             external_votes: the votes of classifiers and engines, in any order.
         """
-        plan = self._plans.get(subject) or self._plan(subject)
-        settled = plan.settled if facts is None and not hook_votes and not external_votes else None
-        if settled is not None and not self._may_reach_own_files(arguments):
+        brings_nothing = facts is None and not hook_votes and not external_votes
+        if brings_nothing and (settled := self.standing(subject, arguments)) is not None:
             return settled
+        plan = self._plan(subject)
         call = self.targets(subject, arguments, actor, actor_roles)
-        inputs = replace(
-            plan.inputs,
+        inputs = plan.inputs._replace(
             call=call,
             facts=subject.facts_of(facts),
             rules=tuple(
@@ -166,7 +165,7 @@ class Policy:
 
         A tool whose standing verdict is a deny need not even be offered.
         """
-        settled = (self._plans.get(subject) or self._plan(subject)).settled
+        settled = self._plan(subject).settled
         return None if settled is None or self._may_reach_own_files(arguments) else settled
 
     def _may_reach_own_files(self, arguments: Json) -> bool:
@@ -178,6 +177,9 @@ class Policy:
 
     def _plan(self, subject: Subject) -> _ToolPlan:
         """Collect the rules about a tool, and decide all its calls at once if their arguments do not matter."""
+        known = self._plans.get(subject)
+        if known is not None:
+            return known
         named = [(rule, missing_fields(rule, subject)) for rule in self.book if names_tool(rule, subject)]
         about = [(rule, missing) for rule, missing in named if not is_outdated(rule, subject)]
         without: list[Json] = [
@@ -193,25 +195,23 @@ class Policy:
             notes={"not_applicable": without} if without else {},
         )
         outdated = tuple(rule for rule, missing in named if not missing and is_outdated(rule, subject))
-        plan = _ToolPlan(inputs=inputs, outdated=outdated)
-        plan = replace(plan, settled=self._settled(subject, plan))
         if len(self._plans) >= MAX_PLANS:
             self._plans.clear()
-        self._plans[subject] = plan
+        plan = self._plans[subject] = _ToolPlan(inputs, outdated, self._settled(inputs, outdated))
         return plan
 
-    def _settled(self, subject: Subject, plan: _ToolPlan) -> Verdict | None:
-        rules = plan.inputs.rules
-        lasting = tuple(rule for rule in rules if rule.covers_all_calls)
-        verdict = self._judge(replace(plan.inputs, rules=lasting))
+    def _settled(self, inputs: DecisionInput, outdated: tuple[Rule, ...]) -> Verdict | None:
+        subject = inputs.subject
+        lasting = tuple(rule for rule in inputs.rules if rule.covers_all_calls)
+        verdict = self._judge(inputs._replace(rules=lasting))
         if verdict.weight is Weight.DENY:
             # It stays a deny, whatever else the arguments would bring up.
             return verdict
-        depends = len(lasting) < len(rules) or any(rule.reads_input or rule.names_callers for rule in plan.outdated)
+        depends = len(lasting) < len(inputs.rules) or any(rule.reads_input or rule.names_callers for rule in outdated)
         may_reach_own_files = bool(self.workspace.protected) and subject.fields.may_have(MatchingField.PATH)
         if depends or may_reach_own_files or looks_at_paths(self.mode, subject, subject.facts):
             return None
-        verdict = _with_outdated_rules(verdict, plan.outdated, None)
+        verdict = _with_outdated_rules(verdict, outdated, None)
         if self.parent is None:
             return verdict
         above = self.parent.standing(subject)

@@ -7,15 +7,17 @@ Rules on other fields then do not apply to the tool. Without a list the schema d
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import cast
+from typing import NamedTuple, cast
 
 from agenttool.policy.paths import MAX_PATH
 from agenttool.records import ClosedEnum, Json, JsonObject
 from agenttool.schema.recursion import resolve
 
+Steps = tuple[str, ...]
+"""The steps of a JSON pointer."""
 
-def steps_of(pointer: str) -> tuple[str, ...]:
+
+def steps_of(pointer: str) -> Steps:
     """Split a pointer into its steps.
 
     Raises:
@@ -26,7 +28,7 @@ def steps_of(pointer: str) -> tuple[str, ...]:
     return tuple(step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:])
 
 
-def values_at(value: Json, steps: tuple[str, ...]) -> list[Json]:
+def values_at(value: Json, steps: Steps) -> list[Json]:
     """Return every value that a pointer reaches.
 
     A member that is really called `*` is reached too, along with its siblings. An allow that must cover all
@@ -69,7 +71,7 @@ def names_in(value: Json) -> Iterator[str]:
             yield from names_in(each)
 
 
-def pointers_in(value: Json, steps: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+def pointers_in(value: Json, steps: Steps = ()) -> Iterator[Steps]:
     """Return the steps to every member of an object, at any depth, that is a text or a list."""
     if isinstance(value, dict):
         for name, each in value.items():
@@ -94,31 +96,22 @@ class MatchingField(ClosedEnum):
     RESOURCE = "resource"
 
 
-_FORMATS = {
-    "path": MatchingField.PATH,
-    "file-path": MatchingField.PATH,
-    "directory-path": MatchingField.PATH,
-    "uri": MatchingField.URL,
-    "iri": MatchingField.URL,
-    "uri-reference": MatchingField.URL,
-    "iri-reference": MatchingField.URL,
-}
+def fields_by_word(path: str = "", command: str = "", url: str = "", resource: str = "") -> dict[str, MatchingField]:
+    """Return the field of each word, given the words of each field."""
+    listed = zip(MatchingField, (path, command, url, resource), strict=True)
+    return {word: field for field, words in listed for word in words.split()}
 
-# Last words of an argument's name, in snake case, singular.
-_NAMES = {
-    **dict.fromkeys(("path", "file", "filename", "filepath", "directory", "dir", "folder", "cwd"), MatchingField.PATH),
-    **dict.fromkeys(("pathname", "dirname"), MatchingField.PATH),
-    **dict.fromkeys(("command", "cmd", "argv"), MatchingField.COMMAND),
-    **dict.fromkeys(("url", "uri", "href"), MatchingField.URL),
-    **dict.fromkeys(("resource", "resource_id"), MatchingField.RESOURCE),
-}
 
-SYNONYMS = {
-    "resource_id": MatchingField.RESOURCE,
-    "uri": MatchingField.URL,
-    "file_path": MatchingField.PATH,
-    **{str(each): each for each in MatchingField},
-}
+_FORMATS = fields_by_word("path file-path directory-path", url="uri iri uri-reference iri-reference")
+_NAMES = fields_by_word(
+    "path file filename filepath directory dir folder cwd pathname dirname",
+    "command cmd argv",
+    "url uri href",
+    "resource resource_id",
+)
+"""Last words of an argument's name, in snake case, singular."""
+
+SYNONYMS = fields_by_word("path file_path", "command", "url uri", "resource resource_id")
 """The words by which a profile or a schema may call a field."""
 
 
@@ -153,8 +146,6 @@ def field_hinted(schema: JsonObject) -> MatchingField | None:
         return SYNONYMS[hint]
     return _FORMATS.get(form) if isinstance(form, str) else None
 
-
-Steps = tuple[str, ...]
 
 MAX_DEPTH = 8
 """How deep a schema is looked through; what lies deeper counts as room for anything."""
@@ -218,8 +209,7 @@ def _beside(schema: JsonObject, root: JsonObject) -> Iterator[Json]:
     if "$dynamicRef" in schema:
         yield None
     for keyword in _SAME_PLACE:
-        if keyword in schema:
-            yield from _listed(schema[keyword], keyword == "dependentSchemas")
+        yield from _listed(schema.get(keyword), keyword == "dependentSchemas")
 
 
 def _below(schema: JsonObject) -> Iterator[tuple[str, Json]]:
@@ -228,10 +218,8 @@ def _below(schema: JsonObject) -> Iterator[tuple[str, Json]]:
     if isinstance(properties, dict):
         yield from properties.items()
     for keyword in _EACH_MEMBER:
-        if keyword in schema:
-            yield from (("*", each) for each in _listed(schema[keyword]) if not isinstance(each, bool))
-    if "patternProperties" in schema:
-        yield from (("*", each) for each in _listed(schema["patternProperties"], is_map=True))
+        yield from (("*", each) for each in _listed(schema.get(keyword)) if not isinstance(each, bool))
+    yield from (("*", each) for each in _listed(schema.get("patternProperties"), is_map=True))
 
 
 def _listed(value: object, is_map: bool = False) -> Iterable[Json]:  # noqa: FBT001, FBT002 -- read beside its keyword
@@ -254,17 +242,13 @@ def _leaves_room(schema: JsonObject, *, is_closed: bool) -> bool:
         untold: list[Json] = [] if _SAID_ELSEWHERE & schema.keys() else ["object", "array"]
         kinds = ["object"] if "properties" in schema else untold
     untold_items = "array" in kinds and not {"items", "prefixItems"} & schema.keys()
-    has_open_members = "object" in kinds and not is_closed and not _is_never_text(schema.get("additionalProperties"))
-    return has_open_members or untold_items
+    more = schema.get("additionalProperties")
+    # A number is no path, command or address.
+    is_never_text = isinstance(more, dict) and more.get("type") in ("integer", "number", "boolean", "null")
+    return ("object" in kinds and not is_closed and not is_never_text) or untold_items
 
 
-def _is_never_text(schema: Json) -> bool:
-    """Return whether no value of a schema can be a path, a command or an address: a number is none of them."""
-    return isinstance(schema, dict) and schema.get("type") in ("integer", "number", "boolean", "null")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MatchingFields:
+class MatchingFields(NamedTuple):
     """The fields of one tool that rules match.
 
     Attributes:
@@ -275,7 +259,7 @@ class MatchingFields:
         unset: the places whose default is an empty text; an empty text there names no path, command, URL or resource.
     """
 
-    places: dict[MatchingField, tuple[Steps, ...]] = field(default_factory=dict[MatchingField, tuple[Steps, ...]])
+    places: dict[MatchingField, tuple[Steps, ...]]
     anywhere: frozenset[MatchingField] = frozenset()
     is_open: bool = False
     declared: frozenset[MatchingField] = frozenset()

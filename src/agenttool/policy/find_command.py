@@ -3,7 +3,7 @@
 import re
 from itertools import groupby, pairwise
 
-from agenttool.policy.shell_words import Certainty, Word
+from agenttool.policy.shell_words import Certainty, Word, Words, unknown
 
 _OPERATORS = frozenset({"(", ")", "!", ","})
 FIND_ACTIONS = frozenset({"-exec", "-execdir"})
@@ -14,14 +14,14 @@ _TESTS_OF_OTHER_NAMES = frozenset(
 """The tests that limit what is found, but not by a pattern for the name of a file."""
 MAX_FOUND = 8
 """How many words may stand for the files that a command finds; more become `ANY_FILE`."""
-ANY_TEXT = Word("", Certainty.UNKNOWN)
+ANY_TEXT = unknown("")
 ANY_FILE = Word("./**", Certainty.EXPANDS)
 
 
-def find_commands(words: tuple[Word, ...]) -> list[tuple[Word, ...]]:
+def find_commands(words: Words) -> list[Words]:
     """Return the commands that `find` runs by `-exec`, with words for what it finds."""
     found = files_found(words)
-    commands: list[tuple[Word, ...]] = []
+    commands: list[Words] = []
     for index, word in enumerate(words):
         if word.text in (*FIND_ACTIONS, "-ok", "-okdir"):
             rest = words[index + 1 :]
@@ -30,7 +30,7 @@ def find_commands(words: tuple[Word, ...]) -> list[tuple[Word, ...]]:
     return commands
 
 
-def filled_in(words: tuple[Word, ...], placeholder: str, found: tuple[Word, ...]) -> tuple[Word, ...]:
+def filled_in(words: Words, placeholder: str, found: Words) -> Words:
     """Return a command with the found files in place of a placeholder.
 
     A word that only contains the placeholder, or the name of the program, becomes unknown.
@@ -42,11 +42,11 @@ def filled_in(words: tuple[Word, ...], placeholder: str, found: tuple[Word, ...]
         elif at and word.text == placeholder and ANY_TEXT not in found:
             filled += found
         else:
-            filled.append(Word(word.text, Certainty.UNKNOWN))
+            filled.append(unknown(word.text))
     return tuple(filled)
 
 
-def files_found(words: tuple[Word, ...]) -> tuple[Word, ...]:
+def files_found(words: Words) -> Words:
     """Return a word for the files that `find` finds, for each start folder and each name that its tests require."""
     first = next((at for at, word in enumerate(words) if word.text.startswith(("-", "(", "!"))), len(words))
     starts = words[:first] or (Word("."),)
@@ -65,7 +65,7 @@ def files_found(words: tuple[Word, ...]) -> tuple[Word, ...]:
     return found if len(found) <= MAX_FOUND else (ANY_FILE,)
 
 
-def find_arguments(words: tuple[Word, ...]) -> tuple[Word, ...] | None:
+def find_arguments(words: Words) -> Words | None:
     """Return the folders, tests and other actions of `find`; None if a command of `-exec` does not end."""
     found: list[Word] = []
     at = 0
@@ -80,7 +80,7 @@ def find_arguments(words: tuple[Word, ...]) -> tuple[Word, ...] | None:
     return tuple(found)
 
 
-def _exec_end(words: tuple[Word, ...]) -> int:
+def _exec_end(words: Words) -> int:
     """Return the index at which a command of `-exec` ends: that of a semicolon, or of a plus after the braces."""
     for at, word in enumerate(words):
         if word.text == ";" or (word.text == "+" and at and words[at - 1].text == "{}"):
@@ -92,4 +92,4 @@ def files_below(folder: Word, name: str = "") -> Word:
     """Return a word for all files below a folder, or for those of a name; a name may have wildcards."""
     name = re.sub(r"\[[^\]]*\]", "?", name).replace("\\", "")
     text = f"{folder.text.rstrip('/')}/**/{name}".rstrip("/")
-    return Word(text, max(folder.certainty, Certainty.EXPANDS, key=list(Certainty).index))
+    return Word(text, max(folder.certainty, Certainty.EXPANDS))

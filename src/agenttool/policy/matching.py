@@ -5,15 +5,15 @@ An allow matches only if it surely covers the whole call. A deny or an ask match
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import NamedTuple
 
 from agenttool.policy.paths import PathPattern, ResolvedPath, Workspace, all_covered
 from agenttool.policy.program_table import WRITES
 from agenttool.policy.programs import WRITERS
 from agenttool.policy.rules import Rule
 from agenttool.policy.shell import Subcommand
-from agenttool.policy.shell_words import Certainty, Word
+from agenttool.policy.shell_words import Word
 from agenttool.policy.subject import Subject, qualified_name
 from agenttool.policy.targets import FOLDER_CHANGES, MAX_WORDS, Caller, CallTargets, path_words
 from agenttool.policy.usage import Usage, usage_of, why_unknown
@@ -32,8 +32,7 @@ _NO_EFFECT = frozenset({":", "true"})
 _PRINTERS = frozenset({"echo", "printf"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuleMatch:
+class RuleMatch(NamedTuple):
     """What a deny or an ask matched in a call.
 
     Attributes:
@@ -56,7 +55,7 @@ _ANY_CALL = RuleMatch()
 
 def is_outdated(rule: Rule, subject: Subject) -> bool:
     """Return whether the tool has changed since an allow was given; a deny or an ask stays in force."""
-    digest = rule.declaration_digest if rule.behavior == Behavior.ALLOW else None
+    digest = rule.declaration_digest if rule.is_allow else None
     return digest is not None and digest != subject.declaration_digest
 
 
@@ -82,9 +81,9 @@ def names_declaration(rule: Rule, declaration: ToolDeclaration) -> bool:
 
 def _has_name(rule: Rule, declaration: ToolDeclaration) -> bool:
     known = [qualified_name(declaration)]
-    if rule.behavior != Behavior.ALLOW or rule.namespaces:
+    if not rule.is_allow or rule.namespaces:
         known.append(declaration.name)
-    if rule.behavior != Behavior.ALLOW:
+    if not rule.is_allow:
         known += declaration.aliases or ()
         return _any_fits(map(str.casefold, rule.tools), map(str.casefold, known))
     return _any_fits(rule.tools, known)
@@ -101,27 +100,28 @@ def names_caller(rule: Rule, caller: Caller) -> bool:
     The same holds for a rule about the roles of keys, if those of the caller are not known.
     """
     if caller.actor is None:
-        return rule.behavior != Behavior.ALLOW or not rule.names_callers
+        return not rule.is_allow or not rule.names_callers
     roles, teams = caller.roles, caller.teams
     if caller.user is not None and rule.is_user_allow:
         roles, teams = caller.user.roles, caller.user.teams
-    named = ((rule.actors, (caller.actor,)), (rule.teams, teams))
-    if not all(not patterns or _any_fits(patterns, names) for patterns, names in named):
-        return False
-    return not rule.roles or any(_has_role(pattern, rule, roles, caller.granted) for pattern in rule.roles)
+    return (
+        (not rule.actors or _any_fits(rule.actors, (caller.actor,)))
+        and (not rule.teams or _any_fits(rule.teams, teams))
+        and (not rule.roles or any(_has_role(pattern, rule, roles, caller.granted) for pattern in rule.roles))
+    )
 
 
 def _has_role(pattern: str, rule: Rule, listed: Iterable[str], granted: Iterable[str] | None) -> bool:
     """Return whether a caller has a role: one of `[roles]`, or behind `gateway:` one of its key."""
     if not pattern.startswith(GATEWAY_ROLE):
         return _any_fits((pattern,), listed)
-    return rule.behavior != Behavior.ALLOW if granted is None else _any_fits((pattern,), granted)
+    return not rule.is_allow if granted is None else _any_fits((pattern,), granted)
 
 
 def missing_fields(rule: Rule, subject: Subject) -> tuple[str, ...]:
     """Name the fields of a rule that a tool does not have, so that the rule cannot apply to it (AT-PERM-09)."""
     # Arguments that are not declared may still be given, so a deny or an ask applies to them.
-    has = subject.fields.has if rule.behavior == Behavior.ALLOW else subject.fields.may_have
+    has = subject.fields.has if rule.is_allow else subject.fields.may_have
     missing = [str(field) for field in rule.fields if not has(field)]
     if subject.arguments is not None:
         known = ("*", *subject.arguments)
@@ -136,7 +136,7 @@ def matches(rule: Rule, call: CallTargets) -> bool:
         return False
     if not names_caller(rule, call.caller):
         return False
-    return covers(rule, call) if rule.behavior == Behavior.ALLOW else find_match(rule, call) is not None
+    return covers(rule, call) if rule.is_allow else find_match(rule, call) is not None
 
 
 def find_match(rule: Rule, call: CallTargets) -> RuleMatch | None:
@@ -154,13 +154,12 @@ def find_match(rule: Rule, call: CallTargets) -> RuleMatch | None:
             match = catch(rule, call)
             if match is None:
                 return None
-            found = replace(
-                match,
+            found = match._replace(
                 is_certain=match.is_certain and found.is_certain,
                 is_exact=match.is_exact and found.is_exact,
             )
     if found is not _ANY_CALL and call.subject.hides_fields:
-        return replace(found, path=None, what="something in it that is sensitive")
+        return found._replace(path=None, what="something in it that is sensitive")
     return found
 
 
@@ -183,9 +182,9 @@ def _path(rule: Rule, call: CallTargets) -> RuleMatch | None:
 
 
 def _hits_path(rule: Rule, place: ResolvedPath, call: CallTargets) -> bool:
-    workspaces = (call.workspace,) if call.workspace.user is None else (call.workspace, call.workspace.user)
+    workspaces = (call.workspace, call.workspace.user)
     is_ask = rule.behavior == Behavior.ASK
-    return any(rule.path_patterns.hits(place, each, is_ask=is_ask) for each in workspaces)
+    return any(rule.path_patterns.hits(place, each, is_ask=is_ask) for each in workspaces if each is not None)
 
 
 def _workspace(rule: Rule, call: CallTargets) -> Workspace:
@@ -291,9 +290,12 @@ def covers_subcommand(rule: Rule, subcommand: Subcommand, call: CallTargets) -> 
     """Return whether an allow surely covers one command, and every file that its redirections write."""
     if not rule.commands:
         return True
-    asked = subcommand if not subcommand.is_wrapper else _shell_of(subcommand)
-    if asked == Subcommand():
-        return True
+    asked = subcommand
+    if subcommand.is_wrapper:
+        # What it runs is listed beside it.
+        asked = Subcommand(assignments=asked.assignments, writes=asked.writes, reads=asked.reads)
+        if asked == Subcommand():
+            return True
     sets_only = not asked.words and subcommand.opaque is None and not asked.writes
     patterns = [each for each in rule.command_patterns.for_command(asked) if sets_only or each.covers(asked)]
     if not patterns:
@@ -301,8 +303,15 @@ def covers_subcommand(rule: Rule, subcommand: Subcommand, call: CallTargets) -> 
     if asked.usage is not None and patterns[0].usage_kind is not None:
         return _covers_usage(rule, asked, asked.usage, call)
     files = (*asked.writes, *_operands(asked), *_folder(asked, call)) if rule.paths else asked.writes
-    workspace = _workspace(rule, call)
-    return all(all_covered(rule.paths, place, workspace) for word in files for place in call.word_places(word))
+    return _outside(rule.paths, files, call, _workspace(rule, call)) is None
+
+
+def _outside(
+    patterns: tuple[PathPattern, ...], files: Iterable[Word], call: CallTargets, workspace: Workspace
+) -> ResolvedPath | None:
+    """Return the first of some files that patterns do not surely cover."""
+    places = (place for word in files for place in call.word_places(word))
+    return next((each for each in places if not all_covered(patterns, each, workspace)), None)
 
 
 def covering_rules(rules: list[Rule], subcommand: Subcommand, call: CallTargets) -> tuple[Rule, ...]:
@@ -322,12 +331,12 @@ def _split_redirections(subcommand: Subcommand) -> tuple[Subcommand, ...]:
     if not subcommand.writes or _empties(subcommand):
         return ()
     words = (Word("tee"), *subcommand.writes)
-    return replace(subcommand, writes=()), Subcommand(words=words, usage=usage_of(words))
+    return subcommand._replace(writes=()), Subcommand(words=words, usage=usage_of(words))
 
 
 def why_not_covered(rules: Iterable[Rule], call: CallTargets) -> str | None:
     """Return why none of some allow rules covers a command line; None if they cover it, or if none is on commands."""
-    able = [rule for rule in rules if rule.behavior == Behavior.ALLOW and rule.commands]
+    able = [rule for rule in rules if rule.is_allow and rule.commands]
     around = [rule for rule in able if covers_around(rule, call)]
     if not able or not call.lines:
         return None
@@ -348,8 +357,7 @@ def _why_not_covered(rules: list[Rule], subcommand: Subcommand, call: CallTarget
     fitting = [rule for rule in rules if any(each.covers(subcommand) for each in rule.commands)]
     paths = (*(pattern for rule in fitting or rules for pattern in rule.paths), *READABLE)
     files = (*subcommand.writes, *subcommand.reads, *((*usage.writes, *usage.reads, *usage.looks) if usage else ()))
-    places = [place for word in files[:MAX_WORDS] for place in call.word_places(_known_folder(word))]
-    outside = next((each for each in places if not all_covered(paths, each, call.workspace)), None)
+    outside = _outside(paths, map(_known_folder, files[:MAX_WORDS]), call, call.workspace)
     if outside is not None:
         why = "is outside of the paths that rules allow" if outside.candidates else "may be any path"
         return f"{subcommand.name or 'a redirection'!r} uses {outside.text!r}, which {why}"
@@ -368,15 +376,9 @@ def _covers_usage(rule: Rule, subcommand: Subcommand, usage: Usage, call: CallTa
     read = (*subcommand.reads, *usage.reads, *usage.looks)
     if len(written) + len(read) > MAX_WORDS:
         return False
-    return all(
-        all_covered(patterns, place, _workspace(rule, call))
-        for patterns, words in (
-            (rule.paths, written),
-            ((*rule.paths, *READABLE), read),
-        )
-        for word in words
-        for place in call.word_places(_known_folder(word))
-    )
+    uses = (rule.paths, written), ((*rule.paths, *READABLE), read)
+    workspace = _workspace(rule, call)
+    return all(_outside(patterns, map(_known_folder, words), call, workspace) is None for patterns, words in uses)
 
 
 def _empties(subcommand: Subcommand) -> bool:
@@ -430,12 +432,7 @@ def _operands(subcommand: Subcommand) -> Iterator[Word]:
 
 def _known_folder(word: Word) -> Word:
     """Return the folder of a word with wildcards; a wildcard after a dot may lead to the folder above."""
-    if word.certainty is not Certainty.EXPANDS or re.search(r"(?:^|/)\.+[*?]", word.text):
+    if not word.expands or re.search(r"(?:^|/)\.+[*?]", word.text):
         return word
     folder = re.split(r"(?:^|/)[^/]*[*?]", word.text, maxsplit=1)[0]
     return Word(folder or ("/" if word.text.startswith("/") else "."))
-
-
-def _shell_of(subcommand: Subcommand) -> Subcommand:
-    """Return the variables and redirections of a wrapper, without the command that it runs."""
-    return Subcommand(assignments=subcommand.assignments, writes=subcommand.writes, reads=subcommand.reads)

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 from urllib.parse import unquote
 
 from agenttool.policy.wildcards import Depth, Step, Wild, alike, has_wildcard, patterns_overlap, step
@@ -43,6 +43,7 @@ _SOURCE_FOLDERS = frozenset(
 )
 
 Steps = tuple[Step, ...]
+Readings = tuple[Steps, ...]
 _S = TypeVar("_S")
 
 
@@ -107,7 +108,7 @@ class Workspace:
         return tuple(parts), frozenset({"~", *(name for each in paths for name in each[:-1])})
 
     @cached_property
-    def bases(self) -> tuple[Steps, ...]:
+    def bases(self) -> Readings:
         """The roots as written, and with their links resolved."""
         reals = (self.real(root) for root in self.roots)
         return tuple(dict.fromkeys(split(each) for each in (*self.roots, *reals) if each is not None))
@@ -138,7 +139,7 @@ class ResolvedPath:
     """
 
     text: str
-    candidates: tuple[Steps, ...] = ()
+    candidates: Readings = ()
     word: str = ""
 
     @property
@@ -152,7 +153,7 @@ class ResolvedPath:
         return replace(self, candidates=tuple((*each, Depth.ANY) for each in self.candidates))
 
     @cached_property
-    def folded_candidates(self) -> tuple[Steps, ...]:
+    def folded_candidates(self) -> Readings:
         """The candidates with folded case, as a deny compares them."""
         return tuple(_folded_steps(candidate) for candidate in self.candidates)
 
@@ -203,7 +204,7 @@ def resolve_word(text: str, workspace: Workspace, *, base: str | None, expands: 
 
 
 def _resolved(
-    text: str, readings: list[str | None], workspace: Workspace, find: Callable[[str, Workspace], tuple[Steps, ...]]
+    text: str, readings: list[str | None], workspace: Workspace, find: Callable[[str, Workspace], Readings]
 ) -> ResolvedPath:
     candidates: dict[Steps, None] = {}
     for absolute in readings:
@@ -215,22 +216,15 @@ def _resolved(
     return ResolvedPath(text=shown, candidates=tuple(candidates), word=text)
 
 
-def _candidates(absolute: str, workspace: Workspace) -> tuple[Steps, ...]:
+def _candidates(absolute: str, workspace: Workspace) -> Readings:
     """Return a path as written and with its links resolved; none if that fails."""
     real = workspace.real(absolute)
     return () if real is None else (split(absolute), split(real))
 
 
-def _expanded_candidates(absolute: str, workspace: Workspace) -> tuple[Steps, ...]:
-    names = split(absolute)
-    steps: Steps = tuple(map(_shell_step, names))
+def _expanded_candidates(absolute: str, workspace: Workspace) -> Readings:
+    steps = tuple(step(name, is_shell=True) for name in split(absolute))
     return (steps, *_linked(steps, workspace))
-
-
-def _shell_step(name: str) -> Step:
-    if name == Depth.ANY.value:
-        return Depth.ANY
-    return Wild(name, is_shell=True) if has_wildcard(name) else name
 
 
 def _readings(text: str) -> tuple[str, ...]:
@@ -244,7 +238,12 @@ def _readings(text: str) -> tuple[str, ...]:
         decoded = decodings(reading)
         if not decoded or len(found) > _MAX_READINGS:
             return ()
-        for other in (decoded[-1], reading.replace("\\", "/"), _folded(reading), *uri_paths(reading)):
+        for other in (
+            decoded[-1],
+            reading.replace("\\", "/"),
+            unicodedata.normalize("NFKC", reading),
+            *uri_paths(reading),
+        ):
             if other not in found:
                 found[other] = None
                 todo.append(other)
@@ -275,11 +274,6 @@ def uri_paths(text: str) -> tuple[str, ...]:
     return tuple(each for each in dict.fromkeys((path, whole, relative)) if each)
 
 
-def _folded(text: str) -> str:
-    """Replace look-alikes, such as a full-width slash, by the plain character."""
-    return text if text.isascii() else unicodedata.normalize("NFKC", text)
-
-
 def _absolute(text: str, base: str | None, home: str | None) -> str | None:
     if text.startswith("~"):
         # The home of another user is not known.
@@ -305,8 +299,7 @@ def _below(start: Iterable[_S], text: str, read: Callable[[str], _S]) -> tuple[_
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class PathPattern:
+class PathPattern(NamedTuple):
     """A pattern of a rule: `src/**`, `/etc/hosts`, `~/.ssh`; a relative one is below each root of the workspace.
 
     One that begins with `!` excepts the paths that it matches exactly, without those below.
@@ -442,7 +435,7 @@ def _folded_case(text: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _anchored(text: str, workspace: Workspace, *, folded: bool) -> tuple[Steps, ...]:
+def _anchored(text: str, workspace: Workspace, *, folded: bool) -> Readings:
     """Return a pattern as absolute patterns, one for each base directory."""
     starts = _starts(text, workspace)
     if not starts and folded:
@@ -455,7 +448,7 @@ def _anchored(text: str, workspace: Workspace, *, folded: bool) -> tuple[Steps, 
     return tuple(dict.fromkeys((*_folded_steps(steps), Depth.ANY) for steps in found))
 
 
-def _starts(text: str, workspace: Workspace) -> tuple[Steps, ...]:
+def _starts(text: str, workspace: Workspace) -> Readings:
     if text.startswith("/"):
         return ((),)
     if not text.startswith("~"):

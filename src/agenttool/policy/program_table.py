@@ -2,7 +2,6 @@
 
 import re
 import tomllib
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from typing import NamedTuple
@@ -40,8 +39,7 @@ class ProgramOption(NamedTuple):
     mark: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramSignature:
+class ProgramSignature(NamedTuple):
     """The options and operands that a program may get: one line of `programs.toml`.
 
     Attributes:

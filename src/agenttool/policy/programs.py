@@ -9,14 +9,14 @@ rule names the program. A program that is missing from these tables is therefore
 import re
 import shlex
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
 from getopt import GetoptError, getopt
+from typing import NamedTuple
 
 from agenttool.policy.find_command import filled_in, find_commands
 from agenttool.policy.paths import split
 from agenttool.policy.program_table import RUNS_NOTHING, program_name, program_table
 from agenttool.policy.shell import RESERVED, CommandLine, Subcommand, parse_commands
-from agenttool.policy.shell_words import HARMLESS_VARIABLES, Certainty, Word
+from agenttool.policy.shell_words import HARMLESS_VARIABLES, Word, Words, inherited_text
 from agenttool.policy.usage import found_words, usage_of
 
 MAX_NESTED_COMMANDS = 6
@@ -110,7 +110,7 @@ def list_argv(argv: list[str]) -> CommandLine:
     try:
         return _expanded(line, MAX_NESTED_COMMANDS)
     except _FAULTS:
-        return replace(line, doubt="reading it failed")
+        return line._replace(doubt="reading it failed")
 
 
 def _expanded(line: CommandLine, depth: int) -> CommandLine:
@@ -119,8 +119,7 @@ def _expanded(line: CommandLine, depth: int) -> CommandLine:
     for subcommand in line.subcommands:
         inner = _inner(subcommand)
         found.append(
-            replace(
-                subcommand,
+            subcommand._replace(
                 is_wrapper=inner.is_transparent,
                 opaque=inner.opaque,
                 risk=inner.risk,
@@ -131,13 +130,12 @@ def _expanded(line: CommandLine, depth: int) -> CommandLine:
             doubt = doubt or "commands are nested too deeply"
             continue
         below = _expanded(inner.line, depth - 1)
-        found += [replace(each, is_wrapper=each.is_wrapper or inner.is_privileged) for each in below.subcommands]
+        found += [each._replace(is_wrapper=each.is_wrapper or inner.is_privileged) for each in below.subcommands]
         doubt = doubt or below.doubt
-    return replace(line, subcommands=tuple(found), doubt=doubt)
+    return line._replace(subcommands=tuple(found), doubt=doubt)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Inner:
+class _Inner(NamedTuple):
     """The commands that one command runs.
 
     Attributes:
@@ -147,7 +145,7 @@ class _Inner:
         risk: the word that makes a known program opaque.
     """
 
-    line: CommandLine = field(default_factory=CommandLine)
+    line: CommandLine = CommandLine()
     is_transparent: bool = False
     is_privileged: bool = False
     opaque: str | None = None
@@ -192,7 +190,7 @@ def _run_by(name: str, subcommand: Subcommand) -> _Inner:
     return _git(words) if why is None and name == "git" else _known(name, words, why)
 
 
-def _names_element(name: str, words: tuple[Word, ...]) -> bool:
+def _names_element(name: str, words: Words) -> bool:
     """Return whether a builtin may get an element of an array as a variable: the shell calculates its subscript.
 
     An unquoted subscript is also a wildcard, and it is read as one.
@@ -201,12 +199,12 @@ def _names_element(name: str, words: tuple[Word, ...]) -> bool:
     return any(
         _SUBSCRIPT.search(word.text)
         or (is_name and _ELEMENT.match(word.text))
-        or (is_name and word.certainty is Certainty.EXPANDS and _WILD_ELEMENT.match(word.text))
+        or (is_name and word.expands and _WILD_ELEMENT.match(word.text))
         for word in words
     )
 
 
-def _known(name: str, words: tuple[Word, ...], why: str | None) -> _Inner:
+def _known(name: str, words: Words, why: str | None) -> _Inner:
     """Return whether the tables know a program to run no other, given these arguments."""
     risk = _risk(words, program_table().risks.get(name, ()))
     if risk is not None:
@@ -222,24 +220,24 @@ def _known(name: str, words: tuple[Word, ...], why: str | None) -> _Inner:
     return _Inner(opaque=why or (None if is_plain else f"{name!r} may run other programs"))
 
 
-def _why_not_variables(assignments: tuple[Word, ...]) -> str | None:
+def _why_not_variables(assignments: Words) -> str | None:
     """Return which variable may change what runs, such as `GIT_PAGER` or `LD_PRELOAD`."""
-    inherited = next((word.text for word in assignments if word.certainty is Certainty.INHERITED), None)
+    inherited = inherited_text(assignments)
     if inherited is not None:
         return f"{inherited!r} copies a variable of the environment"
-    names = (word.text.partition("=")[0].rstrip("+") for word in assignments)
+    names = (word.head.rstrip("+") for word in assignments)
     name = next((each for each in names if each not in HARMLESS_VARIABLES), None)
     return None if name is None else f"variable {name!r} may change which programs run"
 
 
 def _may_reach_programs(assignment: Word) -> bool:
     """Return whether a program may read a variable that is set in the shell itself."""
-    return assignment.certainty is Certainty.INHERITED or _READ_BY_PROGRAMS.match(assignment.text[:200]) is not None
+    return assignment.is_inherited or _READ_BY_PROGRAMS.match(assignment.text[:200]) is not None
 
 
-def _why_not_words(name: str, words: tuple[Word, ...]) -> str | None:
+def _why_not_words(name: str, words: Words) -> str | None:
     """Return which word hides what a program does: a secret, or perhaps an option that runs other programs."""
-    inherited = next((word.text for word in words if word.certainty is Certainty.INHERITED), None)
+    inherited = inherited_text(words)
     if inherited is not None:
         return f"{name!r} gets {inherited!r} from the environment"
     has_risks = name in program_table().risks or name in ("find", "git")
@@ -248,11 +246,11 @@ def _why_not_words(name: str, words: tuple[Word, ...]) -> str | None:
     )
 
 
-def _risk(words: tuple[Word, ...], options: Iterable[str]) -> str | None:
+def _risk(words: Words, options: Iterable[str]) -> str | None:
     """Return the first of some options that is given, perhaps abbreviated, joined to others or to its value."""
     for option in options:
         for word in words:
-            text = word.text.partition("=")[0]
+            text = word.head
             is_short = len(option) == 2 and re.match(rf"-[A-Za-z]*{option[1]}", text) is not None  # noqa: PLR2004 -- a dash and a letter
             is_long = text.startswith("--") and text != "--" and option.startswith(text)
             if text == option or is_short or is_long:
@@ -260,27 +258,27 @@ def _risk(words: tuple[Word, ...], options: Iterable[str]) -> str | None:
     return None
 
 
-def _is_plain_declaration(words: tuple[Word, ...]) -> bool:
+def _is_plain_declaration(words: Words) -> bool:
     sets = tuple(word for word in words if "=" in word.text)
     is_shown = any(word.text.startswith("-p") for word in words) or not words
     return not is_shown and _has_plain_names(words) and _why_not_variables(sets) is None
 
 
-def _has_plain_names(words: tuple[Word, ...]) -> bool:
+def _has_plain_names(words: Words) -> bool:
     """Return whether the variables that a builtin sets are known, and none of them is one that programs read."""
     return not any((word.is_unknown and "=" not in word.text) or word.text.isupper() for word in words)
 
 
-def _is_plain_printf(words: tuple[Word, ...]) -> bool:
+def _is_plain_printf(words: Words) -> bool:
     is_set = words[:1] and words[0].text.startswith("-") and words[0].text != "--"
     return not is_set or (words[0].text == "-v" and _has_plain_names(words[1:2]))
 
 
-def _is_plain_set(words: tuple[Word, ...]) -> bool:
+def _is_plain_set(words: Words) -> bool:
     return bool(words) and all(word.is_plain and _SET_OPTIONS.fullmatch(word.text) for word in words)
 
 
-_CHECKS: dict[str, Callable[[tuple[Word, ...]], bool]] = {
+_CHECKS: dict[str, Callable[[Words], bool]] = {
     **dict.fromkeys(("declare", "export", "local", "readonly", "typeset"), _is_plain_declaration),
     **dict.fromkeys(("getopts", "mapfile", "read", "readarray", "unset"), _has_plain_names),
     "printf": _is_plain_printf,
@@ -289,7 +287,7 @@ _CHECKS: dict[str, Callable[[tuple[Word, ...]], bool]] = {
 """Programs that depend on what their arguments say."""
 
 
-def _git(words: tuple[Word, ...]) -> _Inner:
+def _git(words: Words) -> _Inner:
     """Return whether git gets one of its own simple commands: not an alias, and no option that runs a program."""
     index = 0
     while index < len(words) and words[index].is_plain and words[index].text in _GIT_OPTIONS:

@@ -6,8 +6,9 @@ A part of a schema that cannot be followed may describe any value, so that no va
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
+from typing import NamedTuple
 
 from agenttool.errors import RecordError
 from agenttool.policy.fields import MAX_DEPTH
@@ -15,7 +16,7 @@ from agenttool.policy.matching import missing_fields, names_declaration, names_t
 from agenttool.policy.rules import ArgumentTest, Rule, has_passed
 from agenttool.policy.subject import Subject, qualified_name
 from agenttool.policy.wildcards import fits
-from agenttool.records import Behavior, Json, JsonObject, RuleSource, Timestamp, ToolDeclaration
+from agenttool.records import Json, JsonObject, RuleSource, Timestamp, ToolDeclaration
 from agenttool.records import replace as replace_record
 from agenttool.schema.compile import compile_schema
 from agenttool.schema.recursion import resolve
@@ -34,8 +35,7 @@ _ALSO = frozenset({"allOf", "if", "not", "$dynamicRef", "dependentSchemas", "pat
 """Keywords that this module does not follow."""
 
 
-@dataclass(frozen=True, slots=True)
-class KnownTools:
+class KnownTools(NamedTuple):
     """The tools that the names of rules are compared with.
 
     Attributes:
@@ -57,8 +57,7 @@ class KnownTools:
         return any(fits(each, name.casefold()) for each in given for name in self.not_ready)
 
 
-@dataclass(frozen=True, slots=True)
-class UnmatchedRule:
+class UnmatchedRule(NamedTuple):
     """A rule that matches no tool, and why.
 
     Attributes:
@@ -80,18 +79,18 @@ def unmatched_rules(rules: Iterable[Rule], known: KnownTools, now: Callable[[], 
             continue
         at = f"{rule.place}: rule {rule.ref!r}"
         if rule.expires_at is not None and has_passed(rule.expires_at, now()):
-            message = f"{at} can never match: it expired at {rule.expires_at}; delete it, or write a later time"
-            yield UnmatchedRule(message, is_error=False)
-        elif (_names_some_tools(rule) or rule.arguments) and known.tools:
+            yield UnmatchedRule(
+                f"{at} can never match: it expired at {rule.expires_at}; delete it, or write a later time",
+                is_error=False,
+            )
+        elif known.tools and (
+            rule.arguments or not {*rule.tools, *rule.namespaces, *rule.kinds, *rule.operations} <= {"*"}
+        ):
             found = [(_problem(each, known), not known.may_be_absent(each)) for each in _single_rules(rule)]
             problems = {problem: is_error for problem, is_error in found if problem is not None}
             for why, is_error in problems.items():
                 state = "can never match" if is_error else "matches no tool that is known now"
                 yield UnmatchedRule(f"{at} {state}: {why}", is_error)
-
-
-def _names_some_tools(rule: Rule) -> bool:
-    return rule.names_tools and not {*rule.tools, *rule.namespaces, *rule.kinds, *rule.operations} <= {"*"}
 
 
 def _single_rules(rule: Rule) -> list[Rule]:
@@ -121,7 +120,7 @@ def _problem(rule: Rule, known: KnownTools) -> str | None:
         missing = missing_fields(rule, named[0])[0]
         what = f"the argument {missing!r}" if missing.startswith("/") else f"a {missing} argument"
         return f"{named[0].qualified_name!r} does not have {what}; {_similar_arguments(missing, named)}"
-    is_allow = rule.behavior == Behavior.ALLOW
+    is_allow = rule.is_allow
     reasons: list[str] = []
     for subject in able:
         never = [why for test in rule.arguments if (why := _why_never(test, subject, is_allow=is_allow)) is not None]

@@ -245,7 +245,13 @@ def rule_toml(members: JsonObject) -> str:
     Raises:
         ValueError: it holds a null, for which TOML has no word.
     """
-    return toml_table("[[rules]]", {name: _single(value) for name, value in members.items()})
+    return toml_table(
+        "[[rules]]",
+        {
+            name: value[0] if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str) else value
+            for name, value in members.items()
+        },
+    )
 
 
 def rule_text(rule: Rule) -> str:
@@ -264,10 +270,6 @@ def rule_text(rule: Rule) -> str:
         "optional": rule.is_optional or None,
     }
     return rule_toml({name: value for name, value in members.items() if value is not None})
-
-
-def _single(value: Json) -> Json:
-    return value[0] if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str) else value
 
 
 EXAMPLE_WORKSPACE = Workspace(roots=("/workspace",), home="/home/user", resolve=str)
@@ -339,7 +341,7 @@ def _is_as_promised(rule: Rule, example: Example, *, wanted: bool) -> bool:
     roles = frozenset(example.role).difference(granted)
     caller = Caller(example.actor, roles, frozenset(example.team), granted=granted or None)
     call = CallTargets(_imagined(rule, example), cast("JsonObject", example.arguments), EXAMPLE_WORKSPACE, caller)
-    match = find_match(rule, call) if rule.behavior != Behavior.ALLOW else None
+    match = find_match(rule, call) if not rule.is_allow else None
     is_unclear = match is not None and not match.is_certain and names_caller(rule, caller)
     return matches(rule, call) is wanted or is_unclear
 

@@ -157,6 +157,9 @@ def _number(value: Json) -> Decimal | None:
     return None
 
 
+Names = tuple[str, ...]
+"""Names and patterns for names."""
+
 AUTHORITY = (
     RuleSource.POLICY_SETTINGS,
     RuleSource.FLAG_SETTINGS,
@@ -201,21 +204,21 @@ class Rule:
     source: RuleSource
     file: str | None = None
     line: int | None = None
-    tools: tuple[str, ...] = ()
-    namespaces: tuple[str, ...] = ()
+    tools: Names = ()
+    namespaces: Names = ()
     kinds: tuple[ToolKind, ...] = ()
-    operations: tuple[str, ...] = ()
-    actors: tuple[str, ...] = ()
-    roles: tuple[str, ...] = ()
-    teams: tuple[str, ...] = ()
-    tenants: tuple[str, ...] = ()
+    operations: Names = ()
+    actors: Names = ()
+    roles: Names = ()
+    teams: Names = ()
+    tenants: Names = ()
     paths: tuple[PathPattern, ...] = ()
     commands: tuple[CommandPattern, ...] = ()
     urls: tuple[UrlPattern, ...] = ()
-    resources: tuple[str, ...] = ()
+    resources: Names = ()
     arguments: tuple[ArgumentTest, ...] = ()
     hook: str | None = None
-    settles: tuple[str, ...] = ()
+    settles: Names = ()
     because: str | None = None
     expires_at: Timestamp | None = None
     declaration_digest: Digest | None = None
@@ -269,6 +272,11 @@ class Rule:
         return bool(self.tools or self.namespaces or self.kinds or self.operations)
 
     @property
+    def is_allow(self) -> bool:
+        """Whether it allows calls."""
+        return self.behavior == Behavior.ALLOW
+
+    @property
     def is_policy(self) -> bool:
         """Whether it is a rule of the policy layer, which no other source can override."""
         return self.source == RuleSource.POLICY_SETTINGS
@@ -276,7 +284,7 @@ class Rule:
     @property
     def is_user_allow(self) -> bool:
         """Whether it is an allow of the user's own settings, which the settings of a project must not extend."""
-        return self.source == RuleSource.USER_SETTINGS and self.behavior == Behavior.ALLOW
+        return self.source == RuleSource.USER_SETTINGS and self.is_allow
 
     @property
     def place(self) -> str:

@@ -70,14 +70,11 @@ def is_plain_awk(script: str) -> bool:
         elif text.startswith(">") and print_depth >= depth:
             return False
         at = match.end()
-        before = _after_awk_token(kind, text, before)
+        if kind != "blank":
+            before = text if kind is not None else "]"
+        elif "\n" in text:
+            before = "\n"
     return True
-
-
-def _after_awk_token(kind: str | None, text: str, before: str) -> str:
-    if kind == "blank":
-        return "\n" if "\n" in text else before
-    return text if kind is not None else "]"
 
 
 def _awk_token(script: str, at: int, before: str) -> re.Match[str] | None:
@@ -153,15 +150,11 @@ def is_plain_jq(script: str) -> bool:
 
 def _is_plain_jq_token(kind: str, text: str) -> bool:
     if kind == "string":
-        return _is_plain_jq_string(text)
+        inner = _JQ_INNER.findall(text)
+        return len(inner) == text.count("\\(") and all('"' not in each and is_plain_jq(each) for each in inner)
     if kind == "variable":
         return text != "$ENV" and not text.startswith("$__")
     return kind != "name" or text in _JQ_NAMES
-
-
-def _is_plain_jq_string(text: str) -> bool:
-    inner = _JQ_INNER.findall(text)
-    return len(inner) == text.count("\\(") and all('"' not in each and is_plain_jq(each) for each in inner)
 
 
 SCRIPT_CHECKS: dict[str, Callable[[str], bool]] = {"sed": is_plain_sed, "awk": is_plain_awk, "jq": is_plain_jq}

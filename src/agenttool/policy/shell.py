@@ -5,7 +5,7 @@ outside of that subset is in doubt: a deny or an ask on commands then asks, and 
 """
 
 import re
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from agenttool.policy.shell_words import (
     MAX_ROUNDS,
@@ -14,13 +14,15 @@ from agenttool.policy.shell_words import (
     NotUnderstoodError,
     Word,
     WordParser,
+    Words,
+    inherited_text,
     is_local,
+    unknown,
 )
 from agenttool.policy.usage import MAX_ARGUMENTS, Usage, found_words, passes_names
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subcommand:
+class Subcommand(NamedTuple):
     """One command of a line.
 
     Attributes:
@@ -36,15 +38,15 @@ class Subcommand:
         usage: how it uses a known program; None if an argument is not known to be harmless.
     """
 
-    words: tuple[Word, ...] = ()
-    assignments: tuple[Word, ...] = ()
-    writes: tuple[Word, ...] = ()
-    reads: tuple[Word, ...] = ()
-    appends: tuple[Word, ...] = ()
+    words: Words = ()
+    assignments: Words = ()
+    writes: Words = ()
+    reads: Words = ()
+    appends: Words = ()
     is_wrapper: bool = False
     opaque: str | None = None
     risk: str | None = None
-    source: tuple[Word, ...] = ()
+    source: Words = ()
     usage: Usage | None = None
 
     @property
@@ -53,8 +55,7 @@ class Subcommand:
         return self.words[0].text if self.words and self.words[0].is_plain else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandLine:
+class CommandLine(NamedTuple):
     """The commands of one text.
 
     Attributes:
@@ -91,6 +92,7 @@ _FUNCTION = re.compile(
 _PREFIX = re.compile(r"(?:!|time(?:[ \t]+-p(?=[ \t]))?)(?=[\s;&|<>()]|$)")
 _KEYWORD = re.compile(r"(?:[a-z]+|[{}!]|\[\[)(?=[\s;&|<>()]|$)")
 _SEPARATOR = re.compile(r";(?!;)|&(?![&>])|(?=\n)")
+_OR_BACKGROUND = re.compile(r"\|\||&(?!&)")
 _REGEX = re.compile(r"""(?:[^\s\\'"$`]|\\.|'[^']*'|"[^"$`\\]*"|\$(?=[\s)|]))+""")
 _TEST_OPERATOR = re.compile(r"&&|\|\||[()<>]|!(?=\s)")
 _COMPARISONS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
@@ -127,7 +129,7 @@ class _Parser(WordParser):
         """Read commands up to one of the closers, or to the end of the text; return the closer."""
         self._descend()
         while True:
-            self._blanks(newlines=True)
+            self._blank_lines()
             closer = self._closer(closers)
             if closer is None and self.at >= len(self.text):
                 if closers or self.pending:
@@ -165,60 +167,56 @@ class _Parser(WordParser):
     def _closer(self, closers: tuple[str, ...]) -> str | None:
         for each in closers:
             is_word = each[0].isalpha() or each == "}"
-            keyword = _KEYWORD.match(self.text, self.at) if is_word else None
-            if (keyword and keyword[0] == each) or (not is_word and self.text.startswith(each, self.at)):
-                self.at += len(each)
+            keyword = self._find(_KEYWORD) if is_word else None
+            if (not is_word or (keyword and keyword[0] == each)) and self._skip(each):
                 return each
         return None
 
     def _and_or(self) -> None:
         """Read pipelines that `&&` and `||` join; remember what an unconditional assignment sets."""
         before = len(self.found)
-        sets = _ASSIGNMENT.match(self.text, self.at)
+        sets = self._find(_ASSIGNMENT)
         self._has_pipe = False
         self._pipeline()
         self._blanks()
-        is_sure = self._depth == 1 and not self._has_pipe and not re.compile(r"\|\||&(?!&)").match(self.text, self.at)
+        is_sure = self._depth == 1 and not self._has_pipe and not self._find(_OR_BACKGROUND)
         if is_sure and sets and len(self.found) == before + 1 and not self.found[-1].words:
             for word in self.found[-1].assignments:
                 name, _, text = word.text.partition("=")
                 value = Word(text, word.certainty)
                 if self._can_bind(name, [value]):
                     self._variables[name] = value
-        while self.text.startswith(("&&", "||"), self.at):
-            self.at += 2
-            self._blanks(newlines=True)
+        while self._skip("&&") or self._skip("||"):
+            self._blank_lines()
             self._pipeline()
             self._blanks()
 
     def _pipeline(self) -> None:
         """Read commands that pipes join."""
-        while prefix := _PREFIX.match(self.text, self.at):
-            self.at = prefix.end()
+        while self._take(_PREFIX):
             self._blanks()
         start, source = len(self.found), None
         self._command()
         self._blanks()
-        while self.text.startswith("|", self.at) and not self.text.startswith("||", self.at):
-            self.at += 2 if self.text.startswith("|&", self.at) else 1
-            self._blanks(newlines=True)
+        while not self._is_at("||") and self._skip("|"):
+            self._skip("&")
+            self._blank_lines()
             words = self.found[start].words if len(self.found) > start else ()
             if source is None or not passes_names(words):
                 source = words
             start = len(self.found)
             self._command()
             if source and len(self.found) > start and self.found[start].name == "xargs":
-                self.found[start] = replace(self.found[start], source=source)
+                self.found[start] = self.found[start]._replace(source=source)
             self._blanks()
             self._has_pipe = True
 
     def _command(self) -> None:
-        if function := _FUNCTION.match(self.text, self.at):
+        if self._take(_FUNCTION):
             self._unclear("a function is defined")
-            self.at = function.end()
-        if self.text.startswith("(", self.at):
-            self._compound("((" if self.text.startswith("((", self.at) else "(")
-        elif (keyword := _KEYWORD.match(self.text, self.at)) and keyword[0] in RESERVED:
+        if self._is_at("("):
+            self._compound("((" if self._is_at("((") else "(")
+        elif (keyword := self._find(_KEYWORD)) and keyword[0] in RESERVED:
             self._compound("while" if keyword[0] == "until" else keyword[0])
         else:
             self._simple()
@@ -254,25 +252,19 @@ class _Parser(WordParser):
     def _for(self) -> None:
         """Read a loop; one over few known words once for each of them."""
         self._blanks()
-        if self.text.startswith("((", self.at):
-            self.at += 2
+        name, items = "", list[Word]()
+        if self._skip("(("):
             self._arithmetic()
-            name, items = "", []
         else:
-            name = self._expect(NAME, "a loop needs the name of a variable")
-            self._blanks(newlines=True)
-            keyword = _KEYWORD.match(self.text, self.at)
-            items = [Word("$@", Certainty.UNKNOWN)]
-            if keyword and keyword[0] == "in":
-                self.at = keyword.end()
-                items = self._words()
+            name = self._expect(NAME, "a loop needs the name of a variable")[0]
+            self._blank_lines()
+            items = self._words(self._blanks) if self._closer(("in",)) else [unknown("$@")]
         self._blanks()
-        if self.text.startswith(";", self.at):
-            self.at += 1
-        self._blanks(newlines=True)
-        self._expect(re.compile(r"do(?=\s)"), "'do' is missing")
+        self._skip(";")
+        self._blank_lines()
+        self._expect(r"do(?=\s)", "'do' is missing")
         assigned = _assigned_from(f"{name}=", items)
-        if name and (not is_local(name) or assigned.certainty is Certainty.INHERITED):
+        if name and (not is_local(name) or assigned.is_inherited):
             self._note_assignment(assigned)
         start, can_bind = self.at, 0 < len(items) <= MAX_ROUNDS and self._can_bind(name, items)
         for item in items if can_bind else [None]:
@@ -285,19 +277,19 @@ class _Parser(WordParser):
     def _case(self) -> None:
         self._blanks()
         self._word()
-        self._blanks(newlines=True)
-        self._expect(re.compile(r"in(?=\s)"), "'in' is missing")
+        self._blank_lines()
+        self._expect(r"in(?=\s)", "'in' is missing")
         while True:
-            self._blanks(newlines=True)
+            self._blank_lines()
             if self._closer(("esac",)):
                 return
-            self._expect(re.compile(r"\(?"), "")
+            self._skip("(")
             while True:
                 self._blanks()
                 if self._word() is None:
                     raise NotUnderstoodError("a pattern of 'case' is missing")
                 self._blanks()
-                if self._expect(re.compile(r"[|)]"), "a pattern of 'case' is not closed") == ")":
+                if self._expect(r"[|)]", "a pattern of 'case' is not closed")[0] == ")":
                     break
             if self.read_list((";;&", ";;", ";&", "esac")) == "esac":
                 return
@@ -306,13 +298,11 @@ class _Parser(WordParser):
         """Read `[[ … ]]`; it calculates with the operands of a comparison of numbers."""
         words = [Word("[[")]
         while True:
-            self._blanks(newlines=True)
-            operator = _TEST_OPERATOR.match(self.text, self.at)
-            if operator is not None:
-                self.at = operator.end()
+            self._blank_lines()
+            if self._take(_TEST_OPERATOR):
                 continue
             if words[-1].text == "=~":
-                words.append(Word(self._expect(_REGEX, "a regular expression is not understood")))
+                words.append(Word(self._expect(_REGEX, "a regular expression is not understood")[0]))
                 continue
             start = self.at
             found = self._word()
@@ -337,9 +327,9 @@ class _Parser(WordParser):
             self._blanks()
             if (redirected := self._redirected(found)) is not None:
                 found = redirected
-            elif not words and (match := _ASSIGNMENT.match(self.text, self.at)):
-                assignments.append(self._assigned(match))
-            elif _SUBSCRIPT.match(self.text, self.at) and (not words or words[0].text in _DECLARATIONS):
+            elif not words and (match := self._take(_ASSIGNMENT)):
+                assignments.append(self._assigned(match[0]))
+            elif self._find(_SUBSCRIPT) and (not words or words[0].text in _DECLARATIONS):
                 raise NotUnderstoodError("an element of an array is assigned")
             elif (more := self._word()) is not None:
                 words += more
@@ -353,7 +343,7 @@ class _Parser(WordParser):
                 raise NotUnderstoodError("a command is missing")
             words = [Word(":")]  # A redirection alone does what it does for a command without an effect.
         # Substituted commands run first, but are named after the command that they stand in.
-        self.found.insert(start, replace(found, words=tuple(words), assignments=tuple(assignments)))
+        self.found.insert(start, found._replace(words=tuple(words), assignments=tuple(assignments)))
 
     def _check_split(self, words: list[Word]) -> None:
         """Notice a word of a test that may become several, such as `-v` and an element of an array."""
@@ -362,35 +352,31 @@ class _Parser(WordParser):
             if not all(map(self._is_number, split)):
                 self._unclear("a test gets a value that may be several words; quote it")
 
-    def _assigned(self, match: re.Match[str]) -> Word:
-        self.at = match.end()
-        if self.text.startswith("(", self.at):
-            self.at += 1
+    def _assigned(self, name: str) -> Word:
+        """Read the values behind `name=`."""
+        if self._skip("("):
             start = self.at
-            values = self._words(newlines=True)
+            values = self._words(self._blank_lines)
             if _ELEMENTS.search(self.text[start : self.at]):
                 raise NotUnderstoodError("an element of an array is assigned")
-            self._expect(re.compile(r"\)(?=[\s;&|]|$)"), "an array is not closed")
-            return _assigned_from(match[0], values)
+            self._expect(r"\)(?=[\s;&|]|$)", "an array is not closed")
+            return _assigned_from(name, values)
         value = self._word() or [Word("")]
         if len(value) > 1:
-            return _assigned_from(match[0], value)
-        return Word(match[0] + value[0].text, value[0].certainty)
+            return _assigned_from(name, value)
+        return Word(name + value[0].text, value[0].certainty)
 
     def _redirected(self, command: Subcommand) -> Subcommand | None:
         """Read one redirection if there is one, and return the command with it."""
         self._blanks()
-        match = _REDIRECT.match(self.text, self.at)
+        match = self._find(_REDIRECT)
         if match is None or (self.text.startswith("(", match.end()) and match[1] in "<>"):
             return None
         self.at = match.end()
-        if self.text.startswith("!", self.at):
+        if self._is_at("!"):
             raise NotUnderstoodError("shells read '!' after a redirection differently")
         if match[1] in ("<<", "<<-"):
-            delimiter = _DELIMITER.match(self.text, self.at)
-            if delimiter is None:
-                raise NotUnderstoodError("the end of a here-document is not a plain word")
-            self.at = delimiter.end()
+            delimiter = self._expect(_DELIMITER, "the end of a here-document is not a plain word")
             tabs = r"\t*" if match[1] == "<<-" else ""
             self.pending.append((f"^{tabs}{delimiter[2] or delimiter[3]}$", delimiter[1] is not None))
             return command
@@ -407,12 +393,12 @@ class _Parser(WordParser):
         if match[1] == "<<<" or is_copy or (target.is_plain and target.text in _PLUMBING):
             return command
         if match[1] in ("<", "<&"):
-            return replace(command, reads=(*command.reads, target))
+            return command._replace(reads=(*command.reads, target))
         appends = (*command.appends, target) if match[1] in (">>", "&>>") else command.appends
-        return replace(command, writes=(*command.writes, target), appends=appends)
+        return command._replace(writes=(*command.writes, target), appends=appends)
 
 
 def _assigned_from(name: str, values: list[Word]) -> Word:
     """Return the assignment of one of some values, of which only is known whether one is from the environment."""
-    inherited = next((word for word in values if word.certainty is Certainty.INHERITED), None)
-    return Word(name, Certainty.UNKNOWN) if inherited is None else Word(name + inherited.text, Certainty.INHERITED)
+    inherited = inherited_text(values)
+    return unknown(name) if inherited is None else Word(name + inherited, Certainty.INHERITED)

@@ -3,32 +3,31 @@
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Callable, Iterable
+from enum import IntEnum
 from functools import cached_property
 from itertools import chain, product
 from math import prod
+from typing import NamedTuple
 
 
-class Certainty(Enum):
-    """How much of a word is known before the shell runs."""
+class Certainty(IntEnum):
+    """How much of a word is known before the shell runs, the most first."""
 
-    PLAIN = "plain"
-    NUMBER = "number"
+    PLAIN = 0
+    NUMBER = 1
     """It is a number that is computed."""
-    EXPANDS = "expands"
+    EXPANDS = 2
     """It has wildcards that stand for file names."""
-    COMPUTED = "computed"
+    COMPUTED = 3
     """It is computed by the line, and it is exactly one word, because it is quoted."""
-    UNKNOWN = "unknown"
+    UNKNOWN = 4
     """It is computed by the line: by a substitution or from a variable. It may even be several words, or none."""
-    INHERITED = "inherited"
+    INHERITED = 5
     """It contains a variable of the environment, whose value may be secret or any text."""
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(NamedTuple):
     """One word of a command."""
 
     text: str
@@ -40,9 +39,45 @@ class Word:
         return self.certainty is Certainty.PLAIN
 
     @property
+    def is_number(self) -> bool:
+        """Return whether the word is a number that is computed."""
+        return self.certainty is Certainty.NUMBER
+
+    @property
+    def expands(self) -> bool:
+        """Return whether the word has wildcards that stand for file names."""
+        return self.certainty is Certainty.EXPANDS
+
+    @property
+    def is_inherited(self) -> bool:
+        """Return whether the word has a variable of the environment."""
+        return self.certainty is Certainty.INHERITED
+
+    @property
+    def head(self) -> str:
+        """The text before an equals sign: the name of an option or a variable."""
+        return self.text.partition("=")[0]
+
+    @property
     def is_unknown(self) -> bool:
         """Return whether the word may be any text."""
-        return self.certainty in (Certainty.COMPUTED, Certainty.UNKNOWN, Certainty.INHERITED)
+        return self.certainty >= Certainty.COMPUTED
+
+
+Words = tuple[Word, ...]
+
+A_NUMBER = Word("0", Certainty.NUMBER)
+"""A number that is computed."""
+
+
+def unknown(text: str) -> Word:
+    """Return a word that may be any text, or several words."""
+    return Word(text, Certainty.UNKNOWN)
+
+
+def inherited_text(words: Iterable[Word]) -> str | None:
+    """Return the first of some words that has a variable of the environment; None if none has."""
+    return next((word.text for word in words if word.is_inherited), None)
 
 
 MAX_PARTS = 250
@@ -72,16 +107,18 @@ _SPECIAL = frozenset(
     """.split()  # noqa: SIM905 -- as above
 ).union(_NUMBERS, _PLACES)
 """Variables that the shell itself sets or reads; a value that a line gives them is not relied on."""
-_ORDER = list(Certainty)
 _BLANKS = re.compile(r"(?:[ \t]|\\\n)*(?:#[^\n]*)?")
 _BLANK_LINES = re.compile(r"(?:[ \t\n]|\\\n|#[^\n]*(?:\n|\Z))*")
 _BARE = re.compile(r"[^\s;&|<>()'\"`\\$*?\[]+")
 _GLOB = re.compile(r"[*?]|\[[!^]?\]?[^\]\s'\"$`\\;&|<>()/]{0,64}\]")
+_IN_BRACES = re.compile(r"[^}'\"\\$`]+")
+_IN_QUOTES = re.compile(r'[^"\\$`]+')
 _MAX_BRACED = 1000
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"(\d{1,4})\.\.(\d{1,4})")
 NAME = re.compile(r"[A-Za-z_]\w*")
 _PARAMETER = re.compile(r"\$(?:([A-Za-z_]\w*)|([0-9?#$!@*-]))")
+_VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 _EXPANSION = re.compile(r"\$(?:\(\(?|\{|['\"]|[A-Za-z_]\w*|[0-9?#$!@*-])|`")
 _STRINGS = ("$'", '$"')
 _BRACED = re.compile(r"\$\{(#?)([A-Za-z_]\w*|[0-9]+|[?@*#$!-])(?:\[[@*0-9]+\])?")
@@ -148,10 +185,32 @@ class WordParser(ABC):
     def _listed_files(self, first: int) -> Word | None:
         """Return a word for the files that the commands since the first list; None if they may print other text."""
 
-    def _words(self, *, newlines: bool = False) -> list[Word]:
+    def _is_at(self, *texts: str) -> bool:
+        """Return whether one of some texts is next."""
+        return self.text.startswith(texts, self.at)
+
+    def _skip(self, text: str) -> bool:
+        """Skip a text if it is next, and return whether it was."""
+        if not self._is_at(text):
+            return False
+        self.at += len(text)
+        return True
+
+    def _find(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """Match a pattern here."""
+        return pattern.match(self.text, self.at)
+
+    def _take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """Match a pattern here, and continue after the match."""
+        match = self._find(pattern)
+        self.at = match.end() if match else self.at
+        return match
+
+    def _words(self, skip: Callable[[], None]) -> list[Word]:
+        """Read words, and call a function that skips what is between them."""
         found: list[Word] = []
         while True:
-            self._blanks(newlines=newlines)
+            skip()
             more = self._word()
             if more is None:
                 return found
@@ -162,8 +221,7 @@ class WordParser(ABC):
         parts, bare_text = list[Word](), ""
         while self.at < len(self.text):
             char = self.text[self.at]
-            if bare := _BARE.match(self.text, self.at) or _GLOB.match(self.text, self.at):
-                self.at = bare.end()
+            if bare := self._take(_BARE) or self._take(_GLOB):
                 bare_text += bare[0]
                 is_glob = bare.re is _GLOB
                 text = bare[0] if bare[0] in "*?" or not is_glob else "?"
@@ -171,7 +229,7 @@ class WordParser(ABC):
             elif char == "[":
                 self.at += 1
                 parts.append(Word(char))
-            elif char in "'\"\\$`" or self.text.startswith(("<(", ">("), self.at):
+            elif char in "'\"\\$`" or self._is_at("<(", ">("):
                 bare_text += "\0"
                 parts.append(self._quoted_part(char))
             else:
@@ -179,11 +237,11 @@ class WordParser(ABC):
             self._count()
         if not parts:
             return None
-        if self.text.startswith("(", self.at):
+        if self._is_at("("):
             raise NotUnderstoodError("a parenthesis stands inside a word")
         word = _joined(parts)
         if len(bare_text) > _MAX_BRACED:
-            return [word] if "{" not in bare_text else [Word(word.text, Certainty.UNKNOWN)]
+            return [unknown(word.text) if "{" in bare_text else word]
         if _BRACES.search(bare_text) and ("," in bare_text or ".." in bare_text):
             return _expand_braces(word, is_bare="\0" not in bare_text)
         return [word]
@@ -237,9 +295,10 @@ class WordParser(ABC):
             elif closer == "}" and char in "'\"":
                 parts.append(self._quoted_part(char))
             else:
-                end = re.compile(r"[^}'\"\\$`]+" if closer == "}" else r'[^"\\$`]+').match(self.text, self.at)
-                parts.append(Word(end[0] if end else char))
-                self.at = end.end() if end else self.at + 1
+                plain = self._take(_IN_BRACES if closer == "}" else _IN_QUOTES)
+                parts.append(Word(plain[0] if plain else char))
+                if plain is None:
+                    self.at += 1
         return _joined(parts)
 
     def _descend(self) -> None:
@@ -250,7 +309,7 @@ class WordParser(ABC):
 
     def _expansion(self, *, is_quoted: bool) -> Word:
         """Read what begins with a dollar or a backquote."""
-        if self.text.startswith("$[", self.at):
+        if self._is_at("$["):
             raise NotUnderstoodError("the old form of arithmetic, '$[…]', is not understood")
         self._descend()
         word = self._expanded(is_quoted=is_quoted)
@@ -258,7 +317,7 @@ class WordParser(ABC):
         return word
 
     def _expanded(self, *, is_quoted: bool) -> Word:
-        match = _EXPANSION.match(self.text, self.at)
+        match = self._find(_EXPANSION)
         if match is None or (match[0] in _STRINGS and is_quoted):
             self.at += 1
             return Word("$")
@@ -268,7 +327,7 @@ class WordParser(ABC):
         self.at = match.end()
         if match[0] == "$((":
             self._arithmetic()
-            return Word("0", Certainty.NUMBER)
+            return A_NUMBER
         if match[0] != "$(":
             return self._value(match[0][1:], is_quoted=is_quoted)
         first = self._count_commands()
@@ -288,7 +347,7 @@ class WordParser(ABC):
         if (listed := self._listed_files(first)) is not None:
             return listed
         is_number = len(inner) < _MAX_BRACED and _NUMERIC_OUTPUT.fullmatch(inner) is not None
-        return Word("0", Certainty.NUMBER) if is_number else Word(f"$({inner})", Certainty.UNKNOWN)
+        return A_NUMBER if is_number else unknown(f"$({inner})")
 
     def _backquoted(self) -> Word:
         end = self.text.find("`", self.at + 1)
@@ -297,7 +356,7 @@ class WordParser(ABC):
             raise NotUnderstoodError("backquotes are nested or not closed")
         self._nested(inner, lambda: self.read_list(()))
         self.at = end + 1
-        return Word(f"`{inner}`", Certainty.UNKNOWN)
+        return unknown(f"`{inner}`")
 
     def _nested(self, text: str, read: Callable[[], object]) -> None:
         """Read another text in place: a script, or the body of a here-document."""
@@ -307,24 +366,17 @@ class WordParser(ABC):
         self.text, self.at, self.pending = outer
 
     def _braced(self) -> Word:
-        match = _BRACED.match(self.text, self.at)
-        if match is None:
-            raise NotUnderstoodError("an expansion of a variable is not understood")
-        self.at = match.end()
-        word = Word("0", Certainty.NUMBER) if match[1] else self._value(match[2], is_quoted=True)
-        operator = _SUBSTRING.match(self.text, self.at) or _BRACED_OPERATOR.match(self.text, self.at)
-        if operator is None:
-            self._expect(re.compile(r"\}"), "an expansion of a variable is not understood")
+        message = "an expansion of a variable is not understood"
+        match = self._expect(_BRACED, message)
+        word = A_NUMBER if match[1] else self._value(match[2], is_quoted=True)
+        if not (self._take(_SUBSTRING) or self._take(_BRACED_OPERATOR)):
+            self._expect(r"\}", message)
             return word
-        self.at = operator.end()
         other = self._until("}")
-        return Word(word.text, max(word.certainty, other.certainty, Certainty.UNKNOWN, key=_ORDER.index))
+        return Word(word.text, max(word.certainty, other.certainty, Certainty.UNKNOWN))
 
     def _ansi_string(self) -> Word:
-        match = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL).match(self.text, self.at)
-        if match is None:
-            raise NotUnderstoodError("a quote is not understood")
-        self.at = match.end()
+        match = self._expect(r"(?s)\$'((?:[^'\\]|\\.)*)'", "a quote is not understood")
         if _OTHER_ESCAPE.search(match[1]):
             raise NotUnderstoodError("an escape in a string is not understood")
         return Word(_ESCAPE.sub(lambda each: _ESCAPES[each[1]], match[1]))
@@ -334,13 +386,13 @@ class WordParser(ABC):
         bound = self._variables.get(name)
         if bound is not None:
             is_one = is_quoted or not bound.is_plain or not re.search(r"[\s*?\[]", bound.text)
-            return bound if is_one else Word(f"${name}", Certainty.UNKNOWN)
+            return bound if is_one else unknown(f"${name}")
         if (name in _PLACES or name in _NUMBERS) and self._mentions[name]:
-            return Word(f"${name}", Certainty.UNKNOWN)
+            return unknown(f"${name}")
         if name in _PLACES:
             return Word(_PLACES[name])
         if name in _NUMBERS:
-            return Word("0", Certainty.NUMBER)
+            return A_NUMBER
         is_known = not name[0].isalpha() or name in _SHOWN_VARIABLES or name in self._set_values
         return Word(f"${name}", Certainty.UNKNOWN if is_known else Certainty.INHERITED)
 
@@ -358,13 +410,13 @@ class WordParser(ABC):
     def _arithmetic(self) -> None:
         """Read a calculation up to `))`; a value that is not known could name an array, and so run commands."""
         depth, literal = 0, ""
-        while not (depth == 0 and self.text.startswith("))", self.at)):
+        while depth or not self._is_at("))"):
             self._count()
             char = self.text[self.at : self.at + 1]
             if char in ("", "'", '"', "\\", "[", "\n"):
                 raise NotUnderstoodError("a calculation is not understood")
             if char in "$`":
-                match = re.compile(r"\$\{?(\w+)\}?").match(self.text, self.at)
+                match = self._find(_VARIABLE)
                 literal += match[1] if match else "$"
                 self._expansion(is_quoted=True)
                 continue
@@ -405,19 +457,21 @@ class WordParser(ABC):
         return Counter(_MENTION.findall(self.whole))
 
     def _is_number(self, word: Word) -> bool:
-        if word.certainty is Certainty.NUMBER or (word.is_plain and re.fullmatch(r"-?\d+", word.text)):
+        if word.is_number or (word.is_plain and re.fullmatch(r"-?\d+", word.text)):
             return True
         match = _PARAMETER.fullmatch(word.text)
         return match is not None and match[1] is not None and self._is_numeric(match[1])
 
-    def _blanks(self, *, newlines: bool = False) -> None:
+    def _blanks(self) -> None:
+        """Skip blanks and a comment."""
+        self._take(_BLANKS)
+
+    def _blank_lines(self) -> None:
         """Skip blanks and comments, and the newlines between commands with the here-documents after them."""
         while True:
-            match = (_BLANKS if self.pending or not newlines else _BLANK_LINES).match(self.text, self.at)
-            self.at = match.end() if match else self.at
-            if not newlines or not self.text.startswith("\n", self.at):
+            self._take(_BLANKS if self.pending else _BLANK_LINES)
+            if not self._skip("\n"):
                 return
-            self.at += 1
             for last_line, is_quoted in self.pending:
                 self._here_document(last_line, is_quoted=is_quoted)
             self.pending = []
@@ -436,12 +490,11 @@ class WordParser(ABC):
             self.quoted += len(body)
         self.at = after
 
-    def _expect(self, pattern: re.Pattern[str], message: str) -> str:
-        match = pattern.match(self.text, self.at)
+    def _expect(self, pattern: str | re.Pattern[str], message: str) -> re.Match[str]:
+        match = self._take(re.compile(pattern))
         if match is None:
             raise NotUnderstoodError(message)
-        self.at = match.end()
-        return match[0]
+        return match
 
     def _count(self) -> None:
         self._parts += 1
@@ -451,7 +504,7 @@ class WordParser(ABC):
     def _check_input(self, *words: Word) -> None:
         """Check what programs may print: here-documents, here-strings, the arguments of functions."""
         for word in words:
-            if word.certainty is Certainty.INHERITED:
+            if word.is_inherited:
                 self._unclear(f"a program gets {word.text[:40]!r}, with a variable of the environment")
 
     def _unclear(self, message: str) -> None:
@@ -467,11 +520,11 @@ def _joined(parts: list[Word]) -> Word:
     """Join the parts of one word; a number inside of other text may be any characters."""
     if len(parts) == 1:
         return parts[0]
-    certainty = max((part.certainty for part in parts), key=_ORDER.index)
+    certainty = max(part.certainty for part in parts)
     if certainty is Certainty.NUMBER and not parts[0].text.startswith("-"):
         certainty = Certainty.EXPANDS
     # A quoted star beside a bare one is taken for a wildcard: too wide, which a deny can bear and an allow not.
-    return Word("".join("*" if part.certainty is Certainty.NUMBER else part.text for part in parts), certainty)
+    return Word("".join("*" if part.is_number else part.text for part in parts), certainty)
 
 
 def _expand_braces(word: Word, *, is_bare: bool) -> list[Word]:
@@ -481,7 +534,7 @@ def _expand_braces(word: Word, *, is_bare: bool) -> list[Word]:
     size = prod(map(len, choices))
     has_more = set("{}") & set("".join(chain(*choices)).replace("{}", ""))
     if not is_bare or word.is_unknown or size > MAX_ROUNDS or has_more:
-        return [Word(word.text, Certainty.UNKNOWN)]
+        return [unknown(word.text)]
     texts = ["".join(each) for each in product(*choices)]
     return [Word(each, word.certainty) for each in texts if each]
 

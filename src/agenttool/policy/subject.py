@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import NamedTuple
 
 from agenttool.codec import digest_of_bytes, sorted_json, to_json
-from agenttool.policy.fields import MatchingField, MatchingFields, matching_fields_of, steps_of
+from agenttool.policy.fields import MatchingField, MatchingFields, fields_by_word, matching_fields_of, steps_of
 from agenttool.records import (
     UNREADABLE_FACT,
     Digest,
@@ -22,21 +23,12 @@ from agenttool.records import (
     replace,
 )
 
-_MATCHERS = {
-    "shell": MatchingField.COMMAND,
-    "command": MatchingField.COMMAND,
-    "path": MatchingField.PATH,
-    "file": MatchingField.PATH,
-    "url": MatchingField.URL,
-    "domain": MatchingField.URL,
-    "resource": MatchingField.RESOURCE,
-}
+_MATCHERS = fields_by_word("path file", "shell command", "url domain", "resource")
 _EVERYTHING = ("", "$", "*")
 """Spellings of a sensitive field that is the whole input."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EffectFacts:
+class EffectFacts(NamedTuple):
     """The effects of a call; an unknown effect takes its strictest value (G-14, G-15)."""
 
     is_read_only: bool = False
@@ -144,7 +136,7 @@ def subject_of(
         interface = ToolInterface(interface_id=InterfaceId(""), tool_id=declaration.tool_id)
     contract = declaration.input_contract
     is_own_code = execution_profile is not None and execution_profile.execution_kind is ExecutionKind.EMBEDDED_RUNTIME
-    facts = {fact: _fact(interface, fact) for fact in ("is_read_only", "is_destructive", "is_open_world")}
+    facts = {fact: _fact(interface, fact) for fact in EffectFacts._fields}
     mappings = [each.external_mappings or () for each in (declaration, interface, execution_profile) if each]
     return Subject(
         declaration=declaration,
@@ -152,7 +144,7 @@ def subject_of(
         profile=permission_profile,
         qualified_name=qualified_name(declaration),
         operations=frozenset(name for each in mappings for mapping in each for name in _operations(mapping)),
-        facts=EffectFacts(**{fact: value for fact, (value, _) in facts.items()}),
+        facts=EffectFacts(*(value for value, _ in facts.values())),
         computed=frozenset(fact for fact, (_, computed) in facts.items() if computed),
         sensitive=frozenset() if contract is None else frozenset(_top(contract.sensitive_fields or ())),
         is_own_code=is_own_code,

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterable
+from contextlib import suppress
 
 from agenttool.codec import json_bytes
 from agenttool.config import Setting
@@ -9,12 +10,13 @@ from agenttool.policy.decide import Policy
 from agenttool.policy.matching import matches
 from agenttool.policy.paths import ResolvedPath, Steps, Workspace
 from agenttool.policy.rule_settings import read_rule, rule_toml
+from agenttool.policy.rules import Rule
 from agenttool.policy.subject import Subject
 from agenttool.policy.targets import CallTargets
 from agenttool.policy.verdict import Verdict, Weight
 from agenttool.policy.votes import PermissionMode
 from agenttool.policy.wildcards import has_wildcard
-from agenttool.records import Behavior, Json, JsonObject, ReasonType, RuleSource, SuggestedUpdate
+from agenttool.records import UNSET, Behavior, Json, JsonObject, ReasonType, RuleSource, SuggestedUpdate, UnsetType
 from agenttool.schema.explain import pointer_of
 
 ADD_RULE = "add_rule"
@@ -32,37 +34,30 @@ def suggest(policy: Policy, verdict: Verdict, call: CallTargets) -> tuple[Sugges
     Nothing is suggested against the policy layer, a hook, an external vote or a question to a user, or if a rule would
     have to repeat a sensitive value.
     """
-    if verdict.behavior == Behavior.ALLOW or (verdict.reason.details or {}).get("inherited"):
+    rules = [rule for ref in verdict.rule_refs if (rule := policy.book.get(ref)) is not None]
+    is_fixed = any(rule.is_policy for rule in rules) or (verdict.reason.details or {}).get("inherited")
+    if verdict.behavior == Behavior.ALLOW or is_fixed:
         return ()
     if verdict.weight is Weight.DENY:
-        return _against_deny(policy, verdict)
-    if verdict.reason.hook_ref is not None or verdict.reason.type in (ReasonType.CLASSIFIER, ReasonType.POLICY):
+        if verdict.reason.type == ReasonType.MODE and policy.mode == PermissionMode.READ_ONLY:
+            return (SuggestedUpdate(type=SET_MODE, destination=RuleSource.SESSION, value=str(PermissionMode.DEFAULT)),)
+        return tuple(map(_removal, rules))
+    is_by_rules = rules or verdict.weight is not Weight.ASK
+    by_others = verdict.reason.hook_ref is not None or verdict.reason.type in (ReasonType.CLASSIFIER, ReasonType.POLICY)
+    if by_others or not is_by_rules:
         return ()
-    asks = [rule for ref in verdict.rule_refs if (rule := policy.book.get(ref)) is not None]
-    if any(rule.is_policy for rule in asks) or (verdict.weight is Weight.ASK and not asks):
-        return ()
-    members = smallest_rule(call)
-    found = [] if members is None else [_add(members, call.subject, settles=[rule.ref for rule in asks])]
-    return (*found, *_directory(verdict))
+    members, path = smallest_rule(call), verdict.blocked_path or ""
+    found = [] if members is None else [_add(members, call.subject, settles=[rule.ref for rule in rules])]
+    if verdict.reason.type == ReasonType.WORKING_DIR and path.startswith("/"):
+        directory = path.rpartition("/")[0] or "/"
+        found.append(SuggestedUpdate(type=ADD_DIRECTORY, destination=RuleSource.SESSION, value=directory))
+    return tuple(found)
 
 
-def _against_deny(policy: Policy, verdict: Verdict) -> tuple[SuggestedUpdate, ...]:
-    """Suggest removing the denying rules, because no other rule overrides a deny."""
-    if verdict.reason.type == ReasonType.MODE and policy.mode == PermissionMode.READ_ONLY:
-        return (SuggestedUpdate(type=SET_MODE, destination=RuleSource.SESSION, value=str(PermissionMode.DEFAULT)),)
-    rules = [rule for ref in verdict.rule_refs if (rule := policy.book.get(ref)) is not None]
-    if not rules or any(rule.is_policy for rule in rules):
-        return ()
-    return tuple(
-        SuggestedUpdate(type=REMOVE_RULE, destination=rule.source, value={"rule_ref": rule.ref, "origin": rule.origin})
-        for rule in rules
-    )
-
-
-def _directory(verdict: Verdict) -> Iterable[SuggestedUpdate]:
-    if verdict.reason.type == ReasonType.WORKING_DIR and (verdict.blocked_path or "").startswith("/"):
-        directory = (verdict.blocked_path or "").rpartition("/")[0] or "/"
-        yield SuggestedUpdate(type=ADD_DIRECTORY, destination=RuleSource.SESSION, value=directory)
+def _removal(rule: Rule) -> SuggestedUpdate:
+    """Suggest removing a denying rule, because no other rule overrides a deny."""
+    value: JsonObject = {"rule_ref": rule.ref, "origin": rule.origin}
+    return SuggestedUpdate(type=REMOVE_RULE, destination=rule.source, value=value)
 
 
 def _add(members: JsonObject, subject: Subject, *, settles: list[str]) -> SuggestedUpdate:
@@ -71,12 +66,12 @@ def _add(members: JsonObject, subject: Subject, *, settles: list[str]) -> Sugges
     A file cannot settle the question of another rule, so then there is nothing to paste.
     """
     bound: JsonObject = {**members, "declaration_digest": subject.declaration_digest}
+    text: Json | UnsetType = UNSET
     if settles:
-        return SuggestedUpdate(type=ADD_RULE, destination=RuleSource.SESSION, rule={**bound, "settles": [*settles]})
-    try:
-        text = rule_toml(members)
-    except ValueError:
-        return SuggestedUpdate(type=ADD_RULE, destination=RuleSource.SESSION, rule=bound)
+        bound["settles"] = [*settles]
+    else:
+        with suppress(ValueError):  # TOML has no null
+            text = rule_toml(members)
     return SuggestedUpdate(type=ADD_RULE, destination=RuleSource.SESSION, rule=bound, value=text)
 
 

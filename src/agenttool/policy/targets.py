@@ -5,16 +5,16 @@ Arguments of these kinds are certain. What the words of a command may name is on
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import permutations
+from typing import NamedTuple
 
 from agenttool.policy.fields import MatchingField, field_named, fields_in, names_in, pointers_in, texts_in, values_at
 from agenttool.policy.paths import ResolvedPath, Workspace, resolve_path, resolve_word
 from agenttool.policy.program_table import program_name, program_table
 from agenttool.policy.programs import NO_FILES, WRITERS, list_argv, list_commands
 from agenttool.policy.shell import CommandLine, Subcommand
-from agenttool.policy.shell_words import Certainty, Word
+from agenttool.policy.shell_words import Word, unknown
 from agenttool.policy.subject import Subject
 from agenttool.policy.urls import Url, url_of
 from agenttool.policy.usage import Usage, only_shows_names
@@ -43,8 +43,7 @@ _JOINTS = re.compile(r"[=@:,;]")
 _TEXT_BREAKS = re.compile(r"[\s'\"`();|&<>!]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(NamedTuple):
     """The actor that makes a call, with its roles and teams; the actor is none if the caller did not name one.
 
     Attributes:
@@ -60,6 +59,7 @@ class Caller:
 
 
 UNKNOWN_CALLER = Caller()
+Places = tuple[ResolvedPath, ...]
 _FILE_FIELDS = frozenset({MatchingField.PATH, MatchingField.COMMAND})
 
 
@@ -78,7 +78,7 @@ class CallTargets:
         self.arguments = arguments
         self.workspace = workspace
         self.caller = caller
-        self._word_places: dict[Word, tuple[ResolvedPath, ...]] = {}
+        self._word_places: dict[Word, Places] = {}
 
     def _values(self, field: MatchingField) -> list[Json]:
         fields = self.subject.fields
@@ -118,7 +118,7 @@ class CallTargets:
         return fields.is_open or not _FILE_FIELDS.isdisjoint((*fields.places, *fields.anywhere))
 
     @cached_property
-    def paths(self) -> tuple[ResolvedPath, ...]:
+    def paths(self) -> Places:
         """The resolved path arguments."""
         values = self._values(MatchingField.PATH)
         return tuple(
@@ -186,40 +186,37 @@ class CallTargets:
                     return None
         return tuple(found)
 
-    def word_places(self, word: Word) -> tuple[ResolvedPath, ...]:
+    def word_places(self, word: Word) -> Places:
         """Return the resolved paths of a word, from every directory that the command may be in."""
         if word.is_unknown or self._bases is None or word.text.count("/") > MAX_STEPS:
             return (ResolvedPath(text=word.text),)
         if word not in self._word_places:
-            expands = word.certainty is Certainty.EXPANDS
             bases = self._bases or (None,)
             self._word_places[word] = tuple(
-                resolve_word(word.text, self.workspace, base=base, expands=expands) for base in bases
+                resolve_word(word.text, self.workspace, base=base, expands=word.expands) for base in bases
             )
         return self._word_places[word]
 
     @cached_property
-    def possible_paths(self) -> tuple[ResolvedPath, ...]:
+    def possible_paths(self) -> Places:
         """The paths that words of commands may be, for a deny or an ask."""
-        return self._resolved(word for subcommand in self.subcommands for word in path_words(subcommand))
+        return self._possible(word for subcommand in self.subcommands for word in path_words(subcommand))
 
     @cached_property
-    def possible_writes(self) -> tuple[ResolvedPath, ...]:
+    def possible_writes(self) -> Places:
         """The paths that commands may write, for a deny or an ask about writes."""
-        return self._resolved(word for subcommand in self.subcommands for word in _written_words(subcommand))
+        return self._possible(word for subcommand in self.subcommands for word in _written_words(subcommand))
 
-    def _resolved(
-        self, found: Iterable[Word], hidden: tuple[ResolvedPath, ...] | None = None
-    ) -> tuple[ResolvedPath, ...]:
-        """Return the paths of some words; `hidden` stands for commands that are not listed."""
-        if not self.lines:
-            return ()
+    def _possible(self, found: Iterable[Word]) -> Places:
+        """Return the paths of some words, and any path if there may be commands that are not listed."""
+        hidden = () if self.doubt is None else (ResolvedPath(text="a command that cannot be known"),)
+        return (*self._resolved(found), *hidden)
+
+    def _resolved(self, found: Iterable[Word]) -> Places:
         words = dict.fromkeys(found)
-        if hidden is None:
-            hidden = (ResolvedPath(text="a command that cannot be known"),) if self.doubt is not None else ()
-        if len(words) > MAX_WORDS or len(words) * len(self._bases or ()) > MAX_PLACES:
+        if len(words) > MAX_WORDS or (words and len(words) * len(self._bases or ()) > MAX_PLACES):
             return (ResolvedPath(text="one of very many words"),)
-        return (*(place for word in words for place in self.word_places(word)), *hidden)
+        return tuple(place for word in words for place in self.word_places(word))
 
     def protected_path(self, *, is_read_only: bool) -> ResolvedPath | None:
         """Return a path of the call that may be a protected file; None if no argument reaches one.
@@ -236,8 +233,8 @@ class CallTargets:
         places = (
             *paths,
             *self._paths_in_texts(is_read_only=is_read_only),
-            *self._resolved(words, hidden=()),
-            *(each.tree for each in self._resolved(trees, hidden=())),
+            *self._resolved(words),
+            *(each.tree for each in self._resolved(trees)),
         )
         return next(filter(self.workspace.protects, places), None) or self._added_to_git()
 
@@ -246,7 +243,7 @@ class CallTargets:
 
         A call that may also change an ignore file counts as one that adds them.
         """
-        added = self._resolved((word for usage in self._usages for word in usage.adds), hidden=())
+        added = self._resolved(word for usage in self._usages for word in usage.adds)
         if not added or self.workspace.addable is None:
             return None
         changes = [each for place in self.possible_writes for each in place.folded_candidates or ((),)]
@@ -272,7 +269,7 @@ class CallTargets:
                 yield path.tree if has_all else path
 
     @cached_property
-    def listed_paths(self) -> tuple[ResolvedPath, ...]:
+    def listed_paths(self) -> Places:
         """The wildcards of commands that only show names, sizes or counts, for a deny."""
         words = [word for usage in self._usages for word in usage.looks if not word.is_plain]
         return tuple(place for word in words[:MAX_WORDS] for place in self.word_places(word))
@@ -280,10 +277,8 @@ class CallTargets:
     @cached_property
     def possible_urls(self) -> tuple[Url, ...]:
         """The URLs that words of commands may be, for a deny or an ask."""
-        if not self.lines:
-            return ()
         words = {word: None for subcommand in self.subcommands for word in _arguments(subcommand)}
-        hidden = (Url(text="a command that cannot be known"),) if self.doubt is not None else ()
+        hidden = () if self.doubt is None else (Url(text="a command that cannot be known"),)
         if len(words) > MAX_WORDS:
             return (Url(text="one of very many words"),)
         return (*(url for word in words for url in _word_urls(word)), *hidden)
@@ -329,7 +324,7 @@ def _arguments(subcommand: Subcommand, first: int = 1) -> Iterator[Word]:
             parts = list(dict.fromkeys((word.text, *_TEXT_BREAKS.split(word.text))))
         is_long = len(word.text) > MAX_WORD or len(parts) > MAX_WORDS
         if word.is_unknown or is_long or any(len(_JOINTS.findall(each)) > MAX_PIECES for each in parts[1:] or parts):
-            yield Word(word.text[:MAX_WORD], Certainty.UNKNOWN)
+            yield unknown(word.text[:MAX_WORD])
         else:
             yield from (Word(each, word.certainty) for each in parts if len(_JOINTS.findall(each)) <= MAX_PIECES)
 
@@ -347,7 +342,7 @@ def path_words(subcommand: Subcommand) -> Iterator[Word]:
     for word in _arguments(subcommand, 0 if is_path else 1):
         if word.is_unknown:
             yield word
-        elif word.certainty is not Certainty.NUMBER:
+        elif not word.is_number:
             names = [each for each in _pieces(word.text) if not each.startswith("-")]
             yield from (Word(each, word.certainty) for each in names)
 
@@ -359,7 +354,7 @@ def _link_targets(subcommand: Subcommand) -> Iterator[Word]:
     parts = (Word(each, word.certainty) for word in subcommand.words[1:] for each in _pieces(word.text))
     names = [each for each in parts if not each.text.startswith("-")]
     for target, link in permutations(names, 2):
-        certainty = max(target.certainty, link.certainty, key=list(Certainty).index)
+        certainty = max(target.certainty, link.certainty)
         if not target.text.startswith(("/", "~")):
             folder, slash, _ = link.text.rpartition("/")
             yield from (Word(f"{each}/{target.text}", certainty) for each in (link.text, *([folder] if slash else ())))

@@ -6,7 +6,7 @@ URL that browsers and libraries parse differently.
 
 import ipaddress
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from agenttool.policy.paths import decodings, split
@@ -20,8 +20,7 @@ _LABEL = re.compile(r"^[a-z0-9_-]+$")
 _DEVIATIONS = re.compile(r"[\u00df\u1e9e\u03c2\u200c\u200d]")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Url:
+class Url(NamedTuple):
     """A parsed URL; `host` is empty if the URL cannot be parsed.
 
     Attributes:
@@ -48,15 +47,16 @@ def url_of(text: str) -> Url:
         return Url(text=text)
     scheme = parts.scheme.lower()
     host = canonical_host(parts.hostname or "")
-    paths = _path_readings(parts.path)
-    if not scheme or host is None or not paths:
+    # The path as written and as decoded, however often it was encoded; none if that never ends.
+    readings = decodings(parts.path)
+    if not scheme or host is None or not readings or any(map(_ODD.search, readings)):
         return Url(text=text)
     return Url(
         text=text,
         scheme=scheme,
         host=host,
         port=port if port is not None else _PORTS.get(scheme),
-        paths=paths,
+        paths=tuple(dict.fromkeys(map(split, readings))),
         is_plain="@" not in parts.netloc,
     )
 
@@ -100,17 +100,10 @@ def _odd_ip(labels: list[str]) -> str | None:
     return str(ipaddress.IPv4Address(value))
 
 
-def _path_readings(path: str) -> tuple[tuple[str, ...], ...]:
-    """Return the path as written and as decoded, however often it was encoded; none if that never ends."""
-    found = decodings(path)
-    return () if any(_ODD.search(each) for each in found) else tuple(dict.fromkeys(map(split, found)))
-
-
 _ANY_PORT = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UrlPattern:
+class UrlPattern(NamedTuple):
     """A pattern of a rule: `https://api.example.com/v1/**`, `*.example.com`, `http://127.0.0.1:8080`.
 
     Without a scheme a deny means any and an allow means https. Without a port a deny means any and an allow means the

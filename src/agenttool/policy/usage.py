@@ -6,8 +6,9 @@ all of its words. With an unknown option, an abbreviation or a computed operand 
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
 from functools import lru_cache
+from typing import NamedTuple
 
 from agenttool.policy.find_command import (
     ANY_FILE,
@@ -21,7 +22,7 @@ from agenttool.policy.find_command import (
 from agenttool.policy.paths import SOURCE_FILES
 from agenttool.policy.program_table import ProgramOption, ProgramSignature, program_name, program_table
 from agenttool.policy.scripts import SCRIPT_CHECKS
-from agenttool.policy.shell_words import Certainty, Word
+from agenttool.policy.shell_words import Certainty, Word, Words, inherited_text
 
 MAX_ARGUMENTS = 100
 """A command with more arguments has no usage."""
@@ -55,8 +56,7 @@ _PACKED_TAR = re.compile(r"(?<=\.)t[ag]z$")
 _PATH_MARKS = re.compile(r"[/~]|^\.")
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(NamedTuple):
     """How a command uses a known program.
 
     Attributes:
@@ -72,17 +72,16 @@ class Usage:
     """
 
     kind: str
-    reads: tuple[Word, ...] = ()
-    writes: tuple[Word, ...] = ()
-    looks: tuple[Word, ...] = ()
-    lists: tuple[Word, ...] = ()
-    runs: tuple[Word, ...] = ()
-    trees: tuple[Word, ...] = ()
-    adds: tuple[Word, ...] = ()
-    passed: tuple[Word, ...] = ()
+    reads: Words = ()
+    writes: Words = ()
+    looks: Words = ()
+    lists: Words = ()
+    runs: Words = ()
+    trees: Words = ()
+    adds: Words = ()
+    passed: Words = ()
 
 
-@dataclass(slots=True)
 class _ReadArguments:
     """The arguments of one command that are read so far, by their role.
 
@@ -93,12 +92,13 @@ class _ReadArguments:
         marks: the marks of the options that are given; see `ProgramOption`.
     """
 
-    operands: list[Word] = field(default_factory=list[Word])
-    reads: list[Word] = field(default_factory=list[Word])
-    writes: list[Word] = field(default_factory=list[Word])
-    rest: list[Word] = field(default_factory=list[Word])
-    by_role: defaultdict[str, list[Word]] = field(default_factory=lambda: defaultdict[str, list[Word]](list))
-    marks: set[str] = field(default_factory=set[str])
+    def __init__(self, marks: Iterable[str] = ()) -> None:
+        self.operands: list[Word] = []
+        self.reads: list[Word] = []
+        self.writes: list[Word] = []
+        self.rest: list[Word] = []
+        self.by_role = defaultdict[str, list[Word]](list)
+        self.marks = set(marks)
 
     @property
     def sources(self) -> list[Word]:
@@ -116,7 +116,7 @@ class _NotKnownError(Exception):
 
 
 @lru_cache(maxsize=128)
-def usage_of(words: tuple[Word, ...]) -> Usage | None:
+def usage_of(words: Words) -> Usage | None:
     """Return how a command uses a known program; None if the program or one of its arguments is not known."""
     try:
         return _known_usage(words)
@@ -131,7 +131,7 @@ def only_shows_names(program: str) -> bool:
     return "look" in {kinds[each][0] for each in operands} <= {"look", "text"}
 
 
-def why_unknown(words: tuple[Word, ...]) -> str:
+def why_unknown(words: Words) -> str:
     """Return which part of a command is not known to be harmless."""
     name = words[0].text
     known = program_table().first_words.union(program_table().packages)
@@ -144,10 +144,10 @@ def why_unknown(words: tuple[Word, ...]) -> str:
     return f"{name!r} may run other programs"
 
 
-def _known_usage(words: tuple[Word, ...]) -> Usage:
+def _known_usage(words: Words) -> Usage:
     if not words or len(words) > MAX_ARGUMENTS or not words[0].is_plain:
         raise _NotKnownError
-    inherited = next((word.text for word in words if word.certainty is Certainty.INHERITED), None)
+    inherited = inherited_text(words)
     if inherited is not None:
         raise _NotKnownError(f"the variable {inherited!r} of the environment")
     name = words[0].text
@@ -158,11 +158,11 @@ def _known_usage(words: tuple[Word, ...]) -> Usage:
     return _usage_by_path(words) if "/" in name else _usage_by_name(words)
 
 
-def _is_help(words: tuple[Word, ...]) -> bool:
+def _is_help(words: Words) -> bool:
     return len(words[1:]) == 1 and words[1].is_plain and words[1].text in _ASKS_FOR_HELP
 
 
-def _usage_by_path(words: tuple[Word, ...]) -> Usage:
+def _usage_by_path(words: Words) -> Usage:
     """Return the usage of a program that lies in the workspace: a tool of an environment, or a script."""
     name, table = words[0].text, program_table()
     folder, _, base = name.rpartition("/")
@@ -179,10 +179,10 @@ def _require_build(usage: Usage, *files: Word) -> Usage:
     """Return a usage of a program of the project, with its own files; other programs are not known."""
     if usage.kind != "build":
         raise _NotKnownError
-    return replace(usage, runs=(*usage.runs, *files))
+    return usage._replace(runs=(*usage.runs, *files))
 
 
-def _usage_by_name(words: tuple[Word, ...]) -> Usage:
+def _usage_by_name(words: Words) -> Usage:
     """Return the usage of a program by its name, also behind words such as `uv run` that only start it."""
     words = _tar_words(words)
     if _is_help(words) and words[0].text in program_table().first_words:
@@ -202,7 +202,7 @@ def _usage_by_name(words: tuple[Word, ...]) -> Usage:
         raise
 
 
-def _usage_by_table(words: tuple[Word, ...]) -> Usage:
+def _usage_by_table(words: Words) -> Usage:
     """Return the usage by the longest name in the table: `git stash push`, then `git stash`, then `git`."""
     table = program_table()
     before = _ReadArguments()
@@ -211,7 +211,7 @@ def _usage_by_table(words: tuple[Word, ...]) -> Usage:
     at = 0
     while at < len(words) and len(texts) < _MAX_SUBCOMMANDS and words[at].is_plain:
         prefix = table.before_subcommand.get(" ".join(texts))
-        while prefix is not None and at < len(words) and _is_option_of(prefix, words[at]):
+        while prefix and at < len(words) and words[at].is_plain and words[at].head in prefix.options:
             at += _take_option(prefix, words, at, before)
         if at < len(words):
             texts.append(words[at].text)
@@ -223,11 +223,11 @@ def _usage_by_table(words: tuple[Word, ...]) -> Usage:
             found = _usage_by_signatures(signatures, words[ends[count - 1] :])
             given = tuple(before.reads)
             trees, adds = (each and (*given, *each) for each in (found.trees, found.adds))
-            return replace(found, reads=(*given, *found.reads), trees=trees, adds=adds)
+            return found._replace(reads=(*given, *found.reads), trees=trees, adds=adds)
     raise _NotKnownError(f"the arguments {' '.join(word.text for word in words[1:3])[:80]!r}")
 
 
-def _usage_by_signatures(signatures: tuple[ProgramSignature, ...], words: tuple[Word, ...]) -> Usage:
+def _usage_by_signatures(signatures: tuple[ProgramSignature, ...], words: Words) -> Usage:
     """Return the usage by the first signature that accepts all words."""
     for signature in signatures[:-1]:
         try:
@@ -237,16 +237,12 @@ def _usage_by_signatures(signatures: tuple[ProgramSignature, ...], words: tuple[
     return _read_arguments(signatures[-1], words)
 
 
-def _is_option_of(signature: ProgramSignature, word: Word) -> bool:
-    return word.is_plain and word.text.partition("=")[0] in signature.options
-
-
-def _read_arguments(signature: ProgramSignature, words: tuple[Word, ...]) -> Usage:
+def _read_arguments(signature: ProgramSignature, words: Words) -> Usage:
     if "%any" in signature.flags:
         if words and words[0].text.startswith("-v"):
             raise _NotKnownError
         return Usage(signature.kind)
-    reading = _ReadArguments(marks={"~", ">"} & {flag[1:] for flag in signature.flags})
+    reading = _ReadArguments({"~", ">"} & {flag[1:] for flag in signature.flags})
     _take_words(signature, words, reading)
     if any(word.is_unknown for word in (*reading.operands, *reading.rest)):
         raise _NotKnownError
@@ -257,7 +253,7 @@ def _read_arguments(signature: ProgramSignature, words: tuple[Word, ...]) -> Usa
     return _usage_by_operands(signature, reading)
 
 
-def _take_words(signature: ProgramSignature, words: tuple[Word, ...], reading: _ReadArguments) -> None:
+def _take_words(signature: ProgramSignature, words: Words, reading: _ReadArguments) -> None:
     """Read the options and the operands, and what a runner passes to a tool of the project."""
     passed, at = None, 0
     while at < len(words):
@@ -289,7 +285,7 @@ def _begins_rest(signature: ProgramSignature, word: Word, count: int) -> bool:
     return is_after or (word.is_plain and word.text == "--" and "--*" in signature.flags)
 
 
-def _take_option(signature: ProgramSignature, words: tuple[Word, ...], at: int, reading: _ReadArguments) -> int:
+def _take_option(signature: ProgramSignature, words: Words, at: int, reading: _ReadArguments) -> int:
     """Read one word with options and their values, and return how many words it takes."""
     word = words[at]
     if re.fullmatch(r"-\d+", word.text) and "-#" in signature.options:
@@ -317,7 +313,7 @@ def _known_option(signature: ProgramSignature, name: str) -> ProgramOption:
     return option
 
 
-def _take_value(option: ProgramOption, joined: Word | None, words: tuple[Word, ...], reading: _ReadArguments) -> int:
+def _take_value(option: ProgramOption, joined: Word | None, words: Words, reading: _ReadArguments) -> int:
     """Read the value of the option in the first of some words, and return how many words both take."""
     reading.marks.add(option.mark)
     if option.kind is None or (joined is None and option.is_optional):
@@ -335,24 +331,19 @@ def _take_value(option: ProgramOption, joined: Word | None, words: tuple[Word, .
 def _take_word(name: str, word: Word, reading: _ReadArguments, *, is_value: bool = False) -> None:
     """Check that a word is of a kind, and note the file that it names."""
     role, pattern = program_table().value_kinds[name]
-    is_number = word.certainty is Certainty.NUMBER and role in ("text", "pattern")
+    is_number = word.is_number and role in ("text", "pattern")
     is_free = is_number or (is_value and word.certainty is Certainty.COMPUTED and name in _ANY_VALUE)
     is_long = len(word.text) > _MAX_VALUE and pattern not in _ANYTHING
-    if not is_free and (word.is_unknown or is_long or _compiled(pattern).fullmatch(word.text) is None):
+    if not is_free and (word.is_unknown or is_long or not _compiled(pattern).fullmatch(word.text)):
         raise _NotKnownError(f"the argument {word.text[:80]!r}")
     check = SCRIPT_CHECKS.get(role)
     if check is not None and not (word.is_plain and check(word.text)):
         raise _NotKnownError("the script")
-    if role in ("file", "dest") and _overwrites_many(role, word, reading.sources):
-        raise _NotKnownError
+    is_many = role == "dest" and any("/**" in each.text for each in reading.sources) and not word.text.endswith("/")
+    if role in ("file", "dest") and (is_many or word.expands):
+        raise _NotKnownError  # It may write many files over each other, or over files that a wildcard names.
     if word.text not in _STREAMS or role not in ("read", "write", "file"):
         _note_word(role, word, reading)
-
-
-def _overwrites_many(role: str, target: Word, sources: list[Word]) -> bool:
-    """Return whether a command may write many files over each other, or over files that a wildcard names."""
-    is_many = role == "dest" and any("/**" in each.text for each in sources) and not target.text.endswith("/")
-    return is_many or target.certainty is Certainty.EXPANDS
 
 
 def _note_word(role: str, word: Word, reading: _ReadArguments) -> None:
@@ -396,7 +387,8 @@ def _below(folder: Word, source: Word) -> Word:
 
 
 def _usage_by_operands(signature: ProgramSignature, reading: _ReadArguments) -> Usage:
-    kinds = list(signature.operands[1:] if "!" in reading.marks else signature.operands)
+    by_role, marks = reading.by_role, reading.marks
+    kinds = list(signature.operands[1:] if "!" in marks else signature.operands)
     if kinds[-1:] == ["rest*"]:
         kinds.pop()
     operands = reading.operands
@@ -410,25 +402,24 @@ def _usage_by_operands(signature: ProgramSignature, reading: _ReadArguments) -> 
         raise _NotKnownError("too few arguments")
     for kind, word in zip(kinds, operands, strict=False):
         _take_word(kind.rstrip("+"), word, reading)
-    operand_files = [*reading.by_role["read"], *reading.by_role["rev"]] if reading.by_role["pattern"] else []
+    operand_files = [*by_role["read"], *by_role["rev"]] if by_role["pattern"] else []
     lists, searched = _searched(reading)
     passed = [part for each in reading.rest for part in _argument_parts(each)]
     reading.reads += [*searched, *filter(_has_path_marks, passed)]
     # What is moved is gone from where it was.
     moved = reading.sources if signature.kind != "edit" else []
-    looks = reading.by_role["look"]
+    looks = by_role["look"]
     folders = operand_files or [Word(".")]
-    trees = [*moved, *reading.by_role["linked"], *(folders if ">" in reading.marks else [])]
-    adds = [*(reading.reads if "%+" in signature.flags else []), *([Word(".")] if "+" in reading.marks else [])]
-    changed = [*reading.reads, *looks] if "^" in reading.marks else moved
-    if "^" in reading.marks and any(_DELETES_ALL.fullmatch(word.text) for word in reading.by_role["sed"]):
+    trees = [*moved, *by_role["linked"], *(folders if ">" in marks else [])]
+    adds = [*(reading.reads if "%+" in signature.flags else []), *([Word(".")] if "+" in marks else [])]
+    changed = [*reading.reads, *looks] if "^" in marks else moved
+    if "^" in marks and any(_DELETES_ALL.fullmatch(word.text) for word in by_role["sed"]):
         raise _NotKnownError("a script that deletes all lines")
-    suffixes = [suffix for suffix in reading.by_role["suffix"] if suffix.text not in _BACKUPS]
+    suffixes = [suffix for suffix in by_role["suffix"] if suffix.text not in _BACKUPS]
     backups = [Word(word.text + suffix.text, word.certainty) for suffix in suffixes for word in changed]
     written = (*reading.writes, *changed, *backups)
     kind = "edit" if signature.kind == "read" and written else signature.kind
-    runs = reading.by_role["run"]
-    return Usage(kind, *map(tuple, (reading.reads, written, looks, lists, runs, trees, adds, passed)))
+    return Usage(kind, *map(tuple, (reading.reads, written, looks, lists, by_role["run"], trees, adds, passed)))
 
 
 def _searched(reading: _ReadArguments) -> tuple[list[Word], list[Word]]:
@@ -440,7 +431,7 @@ def _searched(reading: _ReadArguments) -> tuple[list[Word], list[Word]]:
     is_vague = not all(map(_is_specific, patterns)) or "/" in reading.marks
     if is_vague or not (patterns or "!" in reading.marks):
         return lists, lists if filters or "~" in reading.marks else []
-    reading.marks -= {">"}
+    reading.marks.discard(">")
     if patterns:
         reading.reads = [_without_wildcard(word) for word in reading.reads]
     rare = [word.text for word in filters if not _is_common(word.text)]
@@ -450,7 +441,7 @@ def _searched(reading: _ReadArguments) -> tuple[list[Word], list[Word]]:
 def _without_wildcard(word: Word) -> Word:
     """Return the folder of a wildcard for all files, or for all of a common kind."""
     folder, _, name = word.text.rpartition("/")
-    if word.certainty is not Certainty.EXPANDS or not (name in ("*", "**") or _is_common(name)):
+    if not word.expands or not (name in ("*", "**") or _is_common(name)):
         return word
     return Word(folder.removesuffix("/**") or ".", word.certainty)
 
@@ -479,7 +470,7 @@ def _has_path_marks(word: Word) -> bool:
     return _PATH_MARKS.search(word.text) is not None
 
 
-def _tar_words(words: tuple[Word, ...]) -> tuple[Word, ...]:
+def _tar_words(words: Words) -> Words:
     """Split the first argument of `tar` (`xzf`) into options; the one that creates, lists or extracts comes first."""
     if words[0].text != "tar" or len(words) == 1 or not re.fullmatch(r"-?[a-zA-Z]+", words[1].text):
         return words
@@ -500,13 +491,13 @@ _LISTS_FILES = frozenset(
 _NO_NAMES = frozenset({*FIND_ACTIONS, "-printf", "-ls"})
 
 
-def passes_names(words: tuple[Word, ...]) -> bool:
+def passes_names(words: Words) -> bool:
     """Return whether a command prints some lines of its input and nothing else."""
     usage = usage_of(words) if words and words[0].text in _FILTERS else None
     return usage is not None and not usage.reads and not usage.writes and _has_only(_FILTER_OPTIONS, words[1:])
 
 
-def found_words(words: tuple[Word, ...]) -> tuple[Word, ...]:
+def found_words(words: Words) -> Words:
     """Return words for the names of files that a command prints; `ANY_TEXT` if it may print other text."""
     usage = usage_of(words)
     name = " ".join(word.text for word in words[: 2 if words[:1] == (Word("git"),) else 1])
@@ -522,7 +513,7 @@ def found_words(words: tuple[Word, ...]) -> tuple[Word, ...]:
     return found if len(found) <= MAX_FOUND else (ANY_FILE,)
 
 
-def _pathspecs(words: tuple[Word, ...], *, has_revisions: bool) -> tuple[Word, ...]:
+def _pathspecs(words: Words, *, has_revisions: bool) -> Words:
     """Return the files that git names for its operands; a wildcard of git also matches slashes."""
     found: list[Word] = []
     has_wildcard = any(set("*?[") & set(word.text) for word in words)
@@ -535,12 +526,12 @@ def _pathspecs(words: tuple[Word, ...], *, has_revisions: bool) -> tuple[Word, .
     return tuple(found) if has_wildcard or (words and not has_revisions) else (*found, ANY_FILE)
 
 
-def _has_only(options: re.Pattern[str], words: tuple[Word, ...]) -> bool:
+def _has_only(options: re.Pattern[str], words: Words) -> bool:
     return all(options.fullmatch(word.text) for word in words if word.text.startswith("-"))
 
 
-def _find_usage(words: tuple[Word, ...]) -> Usage:
+def _find_usage(words: Words) -> Usage:
     arguments = find_arguments(words)
     if arguments is None or any(word.is_unknown for word in words):
         raise _NotKnownError
-    return replace(_usage_by_table((Word("find"), *arguments)), lists=files_found(words))
+    return _usage_by_table((Word("find"), *arguments))._replace(lists=files_found(words))

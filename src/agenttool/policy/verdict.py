@@ -1,6 +1,5 @@
 """Votes and verdicts about a call, and the records of a verdict."""
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple, TypeAlias
 
@@ -55,8 +54,7 @@ class Weight(IntEnum):
 _STRICTNESS = (Behavior.DENY, Behavior.ASK, Behavior.ALLOW)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Vote:
+class Vote(NamedTuple):
     """One vote about a call, and its source.
 
     Attributes:

@@ -1,7 +1,8 @@
 """Collect the votes about a call: rules, the permission mode, hooks, classifiers and the tool's own records."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from agenttool.policy.fields import MatchingField
 from agenttool.policy.matching import (
@@ -23,7 +24,6 @@ from agenttool.records import (
     ClassifierAuthority,
     ClassifierCheck,
     ClosedEnum,
-    Json,
     JsonObject,
     OpenEnum,
     Reason,
@@ -88,8 +88,12 @@ def mode_allows(mode: PermissionMode, subject: Subject, facts: EffectFacts, call
         outside = _outside(subject, call)
         if outside is not None:
             path = None if subject.hides_fields else outside
-            message = f"{'a path that is sensitive' if path is None else repr(path)} is not surely inside the workspace"
-            return replace(_own_vote(Weight.ASK_ANYONE, "mode", ReasonType.WORKING_DIR, message), blocked_path=path)
+            return _own_vote(
+                Weight.ASK_ANYONE,
+                "mode",
+                ReasonType.WORKING_DIR,
+                f"{'a path that is sensitive' if path is None else repr(path)} is not surely inside the workspace",
+            )._replace(blocked_path=path)
     return _own_vote(weight, "mode", ReasonType.MODE, why)
 
 
@@ -142,8 +146,7 @@ def _access(subject: Subject) -> frozenset[str]:
     return frozenset((subject.profile and subject.profile.access_kinds) or ())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookVote:
+class HookVote(NamedTuple):
     """The vote of a hook; its allow is weak unless a policy rule makes it binding (AT-HOOK-14).
 
     Attributes:
@@ -261,8 +264,7 @@ _WEIGHTS = {Behavior.DENY: Weight.DENY, Behavior.ASK: Weight.ASK, Behavior.ALLOW
 _VERBS = {Behavior.DENY: "denies", Behavior.ASK: "asks about", Behavior.ALLOW: "allows"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecisionInput:
+class DecisionInput(NamedTuple):
     """The inputs of one decision.
 
     Attributes:
@@ -277,9 +279,9 @@ class DecisionInput:
     mode: PermissionMode
     interactive: bool
     rules: tuple[Rule, ...]
+    notes: JsonObject
     hook_votes: tuple[HookVote, ...] = ()
     external_votes: tuple[ExternalVote, ...] = ()
-    notes: JsonObject = field(default_factory=dict[str, Json])
 
 
 def collect_votes(inputs: DecisionInput) -> tuple[list[Vote], list[Rule]]:
@@ -311,7 +313,7 @@ def _match(rule: Rule, call: CallTargets | None) -> RuleMatch | None:
         return RuleMatch()
     if call is None:
         return None
-    if rule.behavior == Behavior.ALLOW:
+    if rule.is_allow:
         return RuleMatch() if covers(rule, call) else None
     return find_match(rule, call)
 
@@ -320,7 +322,7 @@ def _is_answered(match: RuleMatch, rules: Iterable[Rule], call: CallTargets | No
     """Return whether opaque commands are the only reason for a match, and allow rules name all of them."""
     if not match.programs or call is None:
         return False
-    allowing = [rule for rule in rules if rule.behavior == Behavior.ALLOW and covers_around(rule, call)]
+    allowing = [rule for rule in rules if rule.is_allow and covers_around(rule, call)]
     patterns = [pattern for rule in allowing for pattern in rule.commands]
     return all(any(pattern.names_program(each) for pattern in patterns) for each in match.programs)
 
@@ -334,8 +336,7 @@ def _rule_vote(rule: Rule, match: RuleMatch, inputs: DecisionInput) -> Vote:
     because = f": {rule.because}" if has_reason else ""
     is_unclear = rule.behavior == Behavior.DENY and not match.is_certain
     verb = "may deny" if is_unclear else _VERBS[rule.behavior]
-    named = f"rule {rule.ref!r} ({rule.origin})"
-    message = f"{named} {verb} {what}{because}"
+    message = f"rule {rule.ref!r} ({rule.origin}) {verb} {what}{because}"
     if rule.behavior == Behavior.ASK and not is_sure:
         message = _why_not_allowed(inputs) or message
     return Vote(
@@ -363,7 +364,7 @@ def _why_not_allowed(inputs: DecisionInput) -> str | None:
 
 def _combined_allow(rules: Iterable[Rule], call: CallTargets) -> Iterator[Vote]:
     """Return an allow if several rules together cover every command of a line."""
-    able = [rule for rule in rules if rule.behavior == Behavior.ALLOW and rule.commands and covers_around(rule, call)]
+    able = [rule for rule in rules if rule.is_allow and rule.commands and covers_around(rule, call)]
     used: dict[str, Rule] = {}
     for subcommand in call.subcommands:
         found = covering_rules(able, subcommand, call)
@@ -392,7 +393,7 @@ def _drop_settled_asks(votes: list[Vote]) -> tuple[list[Vote], list[Rule]]:
         ref
         for vote in votes
         for rule in vote.rules
-        if rule.behavior == Behavior.ALLOW and rule.source == RuleSource.SESSION
+        if rule.is_allow and rule.source == RuleSource.SESSION
         for ref in rule.settles
     }
     return _override(votes, lambda vote, rule: vote.weight is Weight.ASK and not rule.is_policy and rule.ref in settled)
@@ -411,7 +412,7 @@ def _apply_binding_hooks(
     if not binding:
         return votes, overridden
     rule = min(binding, key=lambda each: each.authority)
-    left, more = _override(votes, lambda _, each: each.behavior != Behavior.ALLOW and not each.is_policy)
+    left, more = _override(votes, lambda _, each: not each.is_allow and not each.is_policy)
     return [*left, _hook_vote(allowing[rule.hook or ""], Weight.ALLOW, rule)], [*overridden, *more]
 
 
@@ -478,8 +479,12 @@ def _protection(inputs: DecisionInput) -> Iterator[Vote]:
     if found is not None:
         path = None if inputs.subject.sensitive or not found.candidates else found.text
         what = "a path of the call" if path is None else repr(path)
-        message = f"{what} may reach the store, the settings or the keys of agenttool; each such call needs an approval"
-        yield replace(_own_vote(Weight.ASK, "safety", ReasonType.SAFETY_CHECK, message), blocked_path=path)
+        yield _own_vote(
+            Weight.ASK,
+            "safety",
+            ReasonType.SAFETY_CHECK,
+            f"{what} may reach the store, the settings or the keys of agenttool; each such call needs an approval",
+        )._replace(blocked_path=path)
 
 
 def _required_approval(inputs: DecisionInput, weight: Weight) -> Iterator[Vote]:

@@ -62,11 +62,11 @@ def fits(pattern: str, text: str) -> bool:
     return _wild(pattern).accepts(text) if has_wildcard(pattern) else pattern == text
 
 
-def step(text: str) -> Step:
+def step(text: str, *, is_shell: bool = False) -> Step:
     """Read one step of a pattern."""
     if text == "**":
         return Depth.ANY
-    return Wild(text) if has_wildcard(text) else text
+    return Wild(text, is_shell) if has_wildcard(text) else text
 
 
 def patterns_overlap(left: Sequence[Step], right: Sequence[Step]) -> bool:
