@@ -17,6 +17,9 @@ _MEDIA = frozenset({ContentClass.IMAGE, ContentClass.AUDIO, ContentClass.VIDEO, 
 _HOLDS_MEDIA = _MEDIA | {ContentClass.EMBEDDED_RESOURCE}
 
 
+Content = tuple[ContentItem, ...]
+
+
 class ContentReader(MediaExtractor):
     """Reads one output: redacts sensitive fields, masks secrets and extracts media."""
 
@@ -46,7 +49,7 @@ class ContentReader(MediaExtractor):
             text = text if redacted is value else encode(redacted).decode()
         return self.text(unicode_text(text))
 
-    def item(self, item: object) -> tuple[ContentItem, ...]:
+    def item(self, item: object) -> Content:
         """Return one entry of a tool's content as items; a text that is only media has none."""
         if isinstance(item, Media):
             return (self.add_media(item),)
@@ -58,11 +61,11 @@ class ContentReader(MediaExtractor):
             return self._text_items(item)
         return (text_item(encode(self.cleaned(self.structured(item))).decode()),)
 
-    def _text_items(self, text: str) -> tuple[ContentItem, ...]:
+    def _text_items(self, text: str) -> Content:
         cleaned = self.cleaned_text(text)
         return () if not cleaned or self.has(cleaned) else (text_item(cleaned),)
 
-    def _explicit(self, item: ContentItem) -> tuple[ContentItem, ...]:
+    def _explicit(self, item: ContentItem) -> Content:
         if item.type is ContentClass.TEXT and item.text and item.ref is None:
             return tuple(self._labelled(replace(item, text=each.text)) for each in self._text_items(item.text))
         item = replace(item, text=item.text if item.text is None else self.cleaned_text(item.text))

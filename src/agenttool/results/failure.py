@@ -1,5 +1,7 @@
 """Errors with their retry guidance, and the result that each error becomes."""
 
+from typing import NamedTuple
+
 from agenttool.records import (
     OUTCOMES,
     UNSET,
@@ -10,7 +12,6 @@ from agenttool.records import (
     InvocationStatus,
     NextAction,
     Outcome,
-    Part,
     Phase,
     Recoverability,
     RedactionState,
@@ -39,7 +40,7 @@ class Effects(ClosedEnum):
     ALWAYS = "always"
 
 
-class Guidance(Part, frozen=True):
+class Guidance(NamedTuple):
     """One row of the guidance table: the defaults of a class, and the advice for a model."""
 
     recoverability: Recoverability

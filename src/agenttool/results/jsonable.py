@@ -194,7 +194,9 @@ def _is_plain_json(value: object) -> bool:
         integers = [each for each in level if type(each) is int]
         is_json = is_json and not (integers and (max(integers) >= _TOO_LARGE or min(integers) <= -_TOO_LARGE))
         level = [each for each in level if type(each) not in _ALWAYS_JSON]
-        is_json = is_json and all(map(_is_container_or_finite, level))
+        is_json = is_json and all(
+            type(each) in _JSON_CONTAINERS or (type(each) is float and isfinite(each)) for each in level
+        )
         outers = cast("list[dict[str, object] | list[object]]", [each for each in level if type(each) in _CONTAINERS])
         if not outers:
             return is_json
@@ -205,10 +207,6 @@ def _is_plain_json(value: object) -> bool:
         is_json = is_json and _NAMES.issuperset(map(type, names))
         level = chain.from_iterable(outer.values() if type(outer) is dict else outer for outer in outers)
     return False
-
-
-def _is_container_or_finite(value: object) -> bool:
-    return type(value) in _JSON_CONTAINERS or (type(value) is float and isfinite(value))
 
 
 class _Conversion:

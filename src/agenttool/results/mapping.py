@@ -5,6 +5,7 @@ redaction, errors and partial failures.
 """
 
 from enum import Enum
+from typing import NamedTuple
 
 from agenttool.codec import clone, read, write
 from agenttool.codec.visible_text import has_invisible
@@ -33,6 +34,7 @@ from agenttool.records import (
     text_item,
 )
 from agenttool.results.content import (
+    Content,
     ContentReader,
     content_entries,
     is_content,
@@ -93,11 +95,11 @@ class Mapped(Part, frozen=True, kw_only=True):
     is_plain: bool = False
 
 
-class _OutputContent(Part, frozen=True, kw_only=True):
+class _OutputContent(NamedTuple):
     """The items of an output, what a model reads of them, and the structured value."""
 
-    content: tuple[ContentItem, ...] = ()
-    for_model: tuple[ContentItem, ...] = ()
+    content: Content = ()
+    for_model: Content = ()
     structured: Json | UnsetType = UNSET
     state: RedactionState = RedactionState.NONE
 
@@ -125,7 +127,8 @@ def map_output(  # noqa: PLR0913, PLR0917 -- on the path of every call, so witho
     else:
         may_be_plain = plan.is_plain and (plan.kinds is None or type(output) in plan.kinds or _is_typed(output, plan))
         plain = _plain_output(output, plan, levels) if may_be_plain else None
-    if plain is None or (scrubber is not None and _may_hold_secret(plain[0], scrubber)):
+    # What is escaped in a text may be a secret, too.
+    if plain is None or (scrubber is not None and ("\\" in plain[0] or scrubber.text(plain[0]) is not plain[0])):
         empty = ToolResult(
             result_id=result_id,
             invocation_id=invocation_id,
@@ -156,11 +159,6 @@ def map_output(  # noqa: PLR0913, PLR0917 -- on the path of every call, so witho
 def _is_typed(output: object, plan: MappingPlan) -> bool:
     """Return whether an output is a plain value that the declared type accepts, such as a literal."""
     return type(output) in _SCALARS and plan.output_check is not None and plan.output_check.accepts(output, output)
-
-
-def _may_hold_secret(text: str, scrubber: Scrubber) -> bool:
-    """Return whether a secret is in a text, or may be in what is escaped there."""
-    return "\\" in text or scrubber.text(text) is not text
 
 
 def _plain_output(output: object, plan: MappingPlan, levels: int) -> tuple[str, Json | UnsetType] | None:
@@ -316,7 +314,7 @@ def _structured_value(native: NativeOutput, reader: ContentReader, *, has_schema
     return reader.structured(native.value) if _is_value(native.value) else UNSET
 
 
-def _items_of(native: NativeOutput, reader: ContentReader, structured: Json | UnsetType) -> tuple[ContentItem, ...]:
+def _items_of(native: NativeOutput, reader: ContentReader, structured: Json | UnsetType) -> Content:
     entries = content_entries(native)
     if entries is not None:
         return tuple(item for entry in entries for item in reader.item(entry))
@@ -353,9 +351,7 @@ def _check_type(output: object, value: object, check: OutputCheck) -> None:
         )
 
 
-def _check_content_types(
-    items: tuple[ContentItem, ...], allowed: frozenset[ContentClass], *, has_structured: bool
-) -> None:
+def _check_content_types(items: Content, allowed: frozenset[ContentClass], *, has_structured: bool) -> None:
     implied = has_structured and ContentClass.STRUCTURED_CONTENT in allowed
     also = {ContentClass.TEXT} if implied else set[ContentClass]()
     undeclared = sorted({str(item.type) for item in items} - {*allowed, *also})
@@ -367,7 +363,7 @@ def _check_content_types(
         )
 
 
-def _reject_artifacts(native: NativeOutput, items: tuple[ContentItem, ...]) -> None:
+def _reject_artifacts(native: NativeOutput, items: Content) -> None:
     if native.artifact_refs or any(item.type is ContentClass.ARTIFACT_REF for item in items):
         raise mapping_failure(
             "output has artifacts, but the tool declares none; set supports_artifacts in its profile",
@@ -375,7 +371,7 @@ def _reject_artifacts(native: NativeOutput, items: tuple[ContentItem, ...]) -> N
         )
 
 
-def _error_of(native: NativeOutput, plan: MappingPlan, for_model: tuple[ContentItem, ...]) -> ToolError | None:
+def _error_of(native: NativeOutput, plan: MappingPlan, for_model: Content) -> ToolError | None:
     if _is_failure(native):
         reported = native.error or NativeError()
         first_text = next((item.text for item in for_model if item.text), "the tool reported an error")
@@ -386,8 +382,9 @@ def _error_of(native: NativeOutput, plan: MappingPlan, for_model: tuple[ContentI
             code=reported.error_code,
             effects=plan.effects,
         )
-        native_error_ref = _plain_or_unset(reported.native_error_ref)
-        return replace(error, native_error_ref=native_error_ref, retry_after=reported.retry_after)
+        return replace(
+            error, native_error_ref=_plain_or_unset(reported.native_error_ref), retry_after=reported.retry_after
+        )
     partial = native.partial
     if partial is None or not partial.failed:
         return None

@@ -4,7 +4,7 @@ import binascii
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from agenttool.ports.output import Media
 from agenttool.records import ContentClass, ContentItem, Json, JsonObject, Part, RedactionState
@@ -47,7 +47,7 @@ _T = TypeVar("_T")
 _P = TypeVar("_P", bound=Part)
 
 
-class EmbeddedMedia(Part, frozen=True, kw_only=True):
+class EmbeddedMedia(NamedTuple):
     """Media found inside a text: its place and its bytes."""
 
     start: int
@@ -246,16 +246,11 @@ def _bare_base64(text: str, media_type: str | None, data_urls: list[EmbeddedMedi
         data = None if inside or armored else _decoded(match[0])
         if data is None:
             continue
-        known = sniff(data)
-        if known is not None or _has_many_characters(match[0]):
+        known, sample = sniff(data), match[0][:: len(match[0]) // _SAMPLE + 1]
+        if known is not None or len(set(sample)) >= _MIN_DISTINCT:
             kind = known or media_type or media_type_of(data)
             found.append(EmbeddedMedia(start=match.start(), end=match.end(), data=data, media_type=kind))
     return found
-
-
-def _has_many_characters(coded: str) -> bool:
-    """Return whether many different characters occur in a text; of a long one, a sample is read."""
-    return len(set(coded[:: len(coded) // _SAMPLE + 1])) >= _MIN_DISTINCT
 
 
 def _decoded(coded: str) -> bytes | None:

@@ -7,6 +7,7 @@ the record of the decision. Nothing here does I/O.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
+from typing import NamedTuple
 
 from agenttool.codec import to_json
 from agenttool.codec.visible_text import visible_text
@@ -19,7 +20,6 @@ from agenttool.records import (
     Json,
     JsonObject,
     OutputContract,
-    Part,
     PersistenceId,
     PersistenceStrategy,
     Phase,
@@ -116,8 +116,7 @@ _NAMED = {str(each): each for each in _Strategy if each not in (_Strategy.INLINE
 _OPTS_OUT = ("self_bounding", str(_Strategy.INLINE))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PersistencePlan:
+class PersistencePlan(NamedTuple):
     """What is done with one result.
 
     Before a plan is applied, its `payload` must be stored, and so must the media of the result if `stores_media` is
@@ -138,7 +137,7 @@ INLINE = PersistencePlan(strategy=_Strategy.INLINE)
 """The plan of a small result without redactions: it is delivered unchanged."""
 
 
-class ResultDocument(Part, frozen=True, kw_only=True):
+class ResultDocument(NamedTuple):
     """The text of a result as one document, without the items that only point to something."""
 
     text: str
@@ -184,8 +183,12 @@ def decide_persistence(
         withheld = ErrorClass.RESULT_REDACTED
         return _nothing_delivered(policy, _Strategy.REDACT, "fully_redacted", message, error_class=withheld)
     if mapped.payloads and policy.over_limit is _Strategy.NEVER_PERSIST:
-        message = "the output is media, which must be stored, and this tool forbids storing"
-        return _nothing_delivered(policy, _Strategy.NEVER_PERSIST, "media_never_persisted", message)
+        return _nothing_delivered(
+            policy,
+            _Strategy.NEVER_PERSIST,
+            "media_never_persisted",
+            "the output is media, which must be stored, and this tool forbids storing",
+        )
     document = document_of(mapped.result)
     threshold: JsonObject | None = None  # the limit that is exceeded; a result at the limit does not exceed it
     if mapped.chars > policy.max_inline_chars:
@@ -214,8 +217,13 @@ def _over_limit(document: ResultDocument, policy: PersistencePolicy, threshold: 
         strategy = _Strategy.DROP_WITH_REASON
         threshold = {"self_bounded_chars": SELF_BOUNDED_CHARS}
     [(name, limit)] = threshold.items()
-    message = f"the output is larger than its limit ({name} {limit}) and may not be stored"
-    return _nothing_delivered(policy, strategy, _OVER_LIMIT, message, threshold=threshold)
+    return _nothing_delivered(
+        policy,
+        strategy,
+        _OVER_LIMIT,
+        f"the output is larger than its limit ({name} {limit}) and may not be stored",
+        threshold=threshold,
+    )
 
 
 def _stored(

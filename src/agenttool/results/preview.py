@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from agenttool.records import Json, Part
+from agenttool.records import Json
 from agenttool.results.jsonable import encode
 
 READ_RESULT = "read_result"
@@ -23,7 +24,7 @@ _MEAN_LINE_CHARS = 1000
 _GAP_CHARS = 80
 
 
-class Excerpt(Part, frozen=True, kw_only=True):
+class Excerpt(NamedTuple):
     """The visible part of a text, and the range that is missing from it.
 
     The range is half open. It counts lines from 1 if `in_lines` is set, and characters from 0 otherwise.
@@ -35,8 +36,7 @@ class Excerpt(Part, frozen=True, kw_only=True):
     in_lines: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadHint:
+class ReadHint(NamedTuple):
     """Names the tool and the stored payload with which a model can read the rest."""
 
     payload_id: str
@@ -170,8 +170,8 @@ class TextRange:
         if not self.in_lines:
             found = min(count, len(piece))
             return found, found
-        found = piece.count("\n")
-        return (found, len(piece)) if found < count else (count, _after_line_ends(piece, count))
+        *lines, rest = piece.split("\n", count)
+        return len(lines), len(piece) - (len(rest) if len(lines) == count else 0)
 
     def render(self, payload_id: str, tool: str) -> str:
         """Return the text with a last line that names the range and the call for the next one."""
@@ -193,14 +193,6 @@ class TextRange:
             return {"payload_id": payload_id, "offset": self.first + self._chars, "limit": self.count}
         start = self.first + self._line_ends
         return {"payload_id": payload_id, "start_line": start, "end_line": start + self.count - 1}
-
-
-def _after_line_ends(text: str, count: int) -> int:
-    """Return the offset after the first `count` line ends, which the text must have."""
-    at = 0
-    for _ in range(count):
-        at = text.index("\n", at) + 1
-    return at
 
 
 def _spell(arguments: dict[str, Json]) -> str:
