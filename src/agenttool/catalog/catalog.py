@@ -55,12 +55,13 @@ class Catalog:
 
     def find(self, tool_id: ToolId) -> Entry | None:
         """Return the tool with an id, also if it is retired."""
-        number = self._names.numbers.get(tool_id)
-        return None if number is None else self._columns.entries[number]
+        return self._numbered(self._names.numbers.get(tool_id))
 
     def owner(self, qualified_name: str) -> Entry | None:
         """Return the tool with a qualified name."""
-        number = self._names.owners.get(qualified_name)
+        return self._numbered(self._names.owners.get(qualified_name))
+
+    def _numbered(self, number: int | None) -> Entry | None:
         return None if number is None else self._columns.entries[number]
 
     def is_withdrawn(self, tool_id: ToolId) -> bool:
@@ -88,7 +89,7 @@ class Catalog:
         """Add a prepared entry, and return the one with the same id that it replaces."""
         traits = traits_of(entry.tool)
         group, number = self._columns.group(traits), self._names.numbers.get(entry.tool_id)
-        before = None if number is None else self._columns.entries[number]
+        before = self._numbered(number)
         if number is None or before is None:
             number = self._names.add(entry)
             self._columns.append(entry, group)

@@ -99,12 +99,14 @@ class Traits(Part, frozen=True, kw_only=True):
 def traits_of(tool: DeclaredTool) -> Traits:
     """Return the traits of a tool."""
     declaration, interface = tool.declaration, tool.interface
+    lifecycle, visibility = declaration.lifecycle, interface.schema_visibility
+    is_hidden = visibility in (SchemaVisibility.DEFERRED, SchemaVisibility.NATIVE_REF)
     return Traits(
-        lifecycle=declaration.lifecycle,
+        lifecycle=lifecycle,
         kind=declaration.tool_kind,
         owner=declaration.namespace if declaration.tool_kind in _OWNED else None,
         is_enabled=interface.is_enabled is not False,
-        visibility=interface.schema_visibility,
+        visibility=visibility,
         needs_setup=bool(interface.requires_setup),
         setup=tool.setup or "",
         needs_person=bool(interface.requires_user_interaction),
@@ -112,15 +114,9 @@ def traits_of(tool: DeclaredTool) -> Traits:
         credentials=frozenset(interface.required_credentials or ()),
         gates=frozenset(interface.feature_gate_refs or ()),
         needs=frozenset(_needs(tool)),
-        is_deferred=_is_deferred(tool),
+        is_deferred=bool(interface.should_defer) or is_hidden or lifecycle is Lifecycle.DEFERRED,
         is_pinned=bool(interface.always_load),
     )
-
-
-def _is_deferred(tool: DeclaredTool) -> bool:
-    visibility = tool.interface.schema_visibility
-    is_hidden = visibility in (SchemaVisibility.DEFERRED, SchemaVisibility.NATIVE_REF)
-    return bool(tool.interface.should_defer) or is_hidden or tool.declaration.lifecycle is Lifecycle.DEFERRED
 
 
 def _needs(tool: DeclaredTool) -> Iterator[str]:

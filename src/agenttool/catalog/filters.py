@@ -1,15 +1,15 @@
 """The reasons why a surface leaves a tool out."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import NamedTuple
 
 from agenttool.catalog.entry import Traits
 from agenttool.ports.surfacing import Circumstances, ModelCapabilities, Role
 from agenttool.records import AbsenceReason, Lifecycle, SchemaVisibility, ToolId, ToolKind
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
+class Situation(NamedTuple):
     """The context that a surface is created for.
 
     Attributes:
@@ -22,7 +22,7 @@ class Situation:
     allows_writes: bool = True
     is_interactive: bool = True
     is_child: bool = False
-    circumstances: Circumstances = field(default_factory=Circumstances)
+    circumstances: Circumstances = Circumstances()
     model: ModelCapabilities | None = None
     role: Role | None = None
     only: frozenset[str] | None = None
@@ -34,8 +34,7 @@ class Situation:
         return self.only is not None or self.bounds is not None or self.role is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Absence:
+class Absence(NamedTuple):
     """Why tools are absent from a surface.
 
     Attributes:
@@ -60,12 +59,7 @@ _COMMANDS = frozenset({ToolKind.SHELL_COMMAND, ToolKind.CODE_EXECUTION})
 
 def first_absence(traits: Traits, situation: Situation) -> Absence | None:
     """Return the first reason why tools with these traits are absent; None if they are present."""
-    return (
-        withdrawal(traits)
-        or next(_excluded_by_declaration(traits, situation), None)
-        or next(_excluded_by_circumstances(traits, situation.circumstances), None)
-        or next(_blocked(traits, situation), None)
-    )
+    return withdrawal(traits) or next(chain(_exclusions(traits, situation), _obstacles(traits, situation)), None)
 
 
 def withdrawal(traits: Traits) -> Absence | None:
@@ -76,37 +70,44 @@ def withdrawal(traits: Traits) -> Absence | None:
     return found and _excluded(AbsenceReason.FEATURE_DISABLED, *found)
 
 
-def _excluded_by_declaration(traits: Traits, situation: Situation) -> Iterator[Absence]:
+def _exclusions(traits: Traits, situation: Situation) -> Iterator[Absence]:
+    owner, now = traits.owner, situation.circumstances
     if traits.visibility == SchemaVisibility.INTERNAL:  # AT-IFACE-04
         yield _excluded(AbsenceReason.ROLE_NOT_ALLOWED, "it is internal; models do not see it", None)
-    if shut := ", ".join(sorted(traits.gates - situation.circumstances.gates)):
-        message = f"the feature gate {shut} is closed"
-        yield _excluded(AbsenceReason.FEATURE_DISABLED, message, f"open the gate {shut}")
+    if shut := ", ".join(sorted(traits.gates - now.gates)):
+        yield _excluded(AbsenceReason.FEATURE_DISABLED, f"the feature gate {shut} is closed", f"open the gate {shut}")
     if situation.is_child and traits.kind == ToolKind.PEER_AGENT_TOOL:
-        message = "it starts an agent, and a sub-agent may not start another"
-        yield _excluded(AbsenceReason.RECURSIVE_TOOL_FORBIDDEN, message, "let the agent above call it")
+        yield _excluded(
+            AbsenceReason.RECURSIVE_TOOL_FORBIDDEN,
+            "it starts an agent, and a sub-agent may not start another",
+            "let the agent above call it",
+        )
     supported = traits.needs if situation.model is None else situation.model.words()
     if lacking := ", ".join(sorted(traits.needs - supported)):
-        message = f"it needs {lacking}, which the model does not support"
-        yield _excluded(AbsenceReason.MODEL_UNSUPPORTED, message, f"use a model that supports {lacking}")
-
-
-def _excluded_by_circumstances(traits: Traits, now: Circumstances) -> Iterator[Absence]:
-    owner = traits.owner
+        yield _excluded(
+            AbsenceReason.MODEL_UNSUPPORTED,
+            f"it needs {lacking}, which the model does not support",
+            f"use a model that supports {lacking}",
+        )
     if traits.kind == ToolKind.SKILL_TOOL and now.skills is not None and owner not in now.skills:
-        message = f"its skill {owner} is not active"
-        yield _excluded(AbsenceReason.FEATURE_DISABLED, message, f"activate the skill {owner}")
+        yield _excluded(
+            AbsenceReason.FEATURE_DISABLED, f"its skill {owner} is not active", f"activate the skill {owner}"
+        )
     if traits.kind == ToolKind.PEER_AGENT_TOOL and now.peers is not None and owner not in now.peers:
-        message = f"the peer agent {owner} cannot be reached"
-        yield _excluded(AbsenceReason.SETUP_REQUIRED, message, f"connect to {owner}")
+        yield _excluded(
+            AbsenceReason.SETUP_REQUIRED, f"the peer agent {owner} cannot be reached", f"connect to {owner}"
+        )
     if traits.kind == ToolKind.BROWSER_ACTION and now.has_browser is False:
         yield _excluded(AbsenceReason.SETUP_REQUIRED, "no browser session exists", "open a browser session")
     if traits.kind in _COMMANDS and now.allows_shell is False:
-        message = "the sandbox or the platform forbids commands and code"
-        yield _excluded(AbsenceReason.POLICY_BLOCKED, message, "run it where commands are allowed")
+        yield _excluded(
+            AbsenceReason.POLICY_BLOCKED,
+            "the sandbox or the platform forbids commands and code",
+            "run it where commands are allowed",
+        )
 
 
-def _blocked(traits: Traits, situation: Situation) -> Iterator[Absence]:
+def _obstacles(traits: Traits, situation: Situation) -> Iterator[Absence]:
     if traits.needs_setup or traits.lifecycle is Lifecycle.REQUIRES_SETUP:
         message, _, change = (traits.setup or "it is not set up; finish its setup").partition("; ")
         yield Absence(AbsenceReason.SETUP_REQUIRED, message, change)
@@ -117,12 +118,10 @@ def _blocked(traits: Traits, situation: Situation) -> Iterator[Absence]:
         change = remedy or f"provide the credential {missing} in [credentials]"
         yield Absence(AbsenceReason.CREDENTIAL_MISSING, message, change)
     if not situation.allows_writes and not traits.only_reads:
-        message = "it may write, and only reading is allowed"
-        yield Absence(AbsenceReason.POLICY_BLOCKED, message, "leave read-only mode")
+        yield Absence(AbsenceReason.POLICY_BLOCKED, "it may write, and only reading is allowed", "leave read-only mode")
     in_background = situation.role is not None and situation.role.is_background
     if traits.needs_person and (in_background or not situation.is_interactive):
-        message = "it needs a user, and no user is present"
-        yield Absence(AbsenceReason.POLICY_BLOCKED, message, "run interactively")
+        yield Absence(AbsenceReason.POLICY_BLOCKED, "it needs a user, and no user is present", "run interactively")
 
 
 def _excluded(reason: AbsenceReason, message: str, change: str | None) -> Absence:
@@ -148,10 +147,14 @@ NOT_FOR_ROLE = _excluded(
 
 def not_for(role: Role) -> Absence:
     """Return the reason that a role may not use a tool."""
-    return replace(NOT_FOR_ROLE, message=f"the role {role.name} may not use it")
+    return NOT_FOR_ROLE._replace(message=f"the role {role.name} may not use it")
 
 
 def denied_by(rules: tuple[str, ...]) -> Absence:
     """Return the reason that rules deny a tool whatever its arguments."""
-    message = f"the rule {', '.join(rules)} denies it" if rules else "no rule and no mode allows it"
-    return Absence(AbsenceReason.POLICY_BLOCKED, message, "change the rule", policy_refs=rules or None)
+    return Absence(
+        AbsenceReason.POLICY_BLOCKED,
+        f"the rule {', '.join(rules)} denies it" if rules else "no rule and no mode allows it",
+        "change the rule",
+        policy_refs=rules or None,
+    )

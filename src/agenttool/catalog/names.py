@@ -1,7 +1,6 @@
 """The names of all declared tools, by number. All snapshots of a catalog share one table."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from fnmatch import translate
 from re import compile as compile_pattern
 
@@ -18,7 +17,6 @@ INCLUDED = b"\xff"
 _WILDCARD = compile_pattern(r"[*?]")
 
 
-@dataclass(slots=True, eq=False)
 class NameTable:
     """The names of all tools that were ever declared.
 
@@ -34,15 +32,16 @@ class NameTable:
         namespaces: the numbers of the tools of each namespace.
     """
 
-    ids: list[ToolId] = field(default_factory=list[ToolId])
-    qualified: list[str] = field(default_factory=list[str])
-    numbers: dict[ToolId, int] = field(default_factory=dict[ToolId, int])
-    owners: dict[str, int] = field(default_factory=dict[str, int])
-    by_name: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
-    aliases: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
-    namespaces: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
-    _matching: dict[tuple[str, ...], bytearray] = field(default_factory=dict[tuple[str, ...], bytearray])
-    _absent: dict[Absence, list[AbsentTool | None]] = field(default_factory=dict[Absence, list[AbsentTool | None]])
+    def __init__(self) -> None:
+        self.ids: list[ToolId] = []
+        self.qualified: list[str] = []
+        self.numbers: dict[ToolId, int] = {}
+        self.owners: dict[str, int] = {}
+        self.by_name: dict[str, list[int]] = {}
+        self.aliases: dict[str, list[int]] = {}
+        self.namespaces: dict[str, list[int]] = {}
+        self._matching: dict[tuple[str, ...], bytearray] = {}
+        self._absent: dict[Absence, list[AbsentTool | None]] = {}
 
     def add(self, entry: Entry) -> int:
         """Add a tool under the next number, and return that number."""
@@ -57,15 +56,12 @@ class NameTable:
 
     def copy(self) -> "NameTable":
         """Return a copy in which a tool can be renamed; ids and numbers never change and stay shared."""
-        return NameTable(
-            ids=self.ids,
-            qualified=self.qualified.copy(),
-            numbers=self.numbers,
-            owners=self.owners.copy(),
-            by_name=self.by_name.copy(),
-            aliases=self.aliases.copy(),
-            namespaces=self.namespaces.copy(),
-        )
+        table = NameTable()
+        table.ids, table.numbers = self.ids, self.numbers
+        table.qualified, table.owners = self.qualified.copy(), self.owners.copy()
+        table.by_name, table.aliases = self.by_name.copy(), self.aliases.copy()
+        table.namespaces = self.namespaces.copy()
+        return table
 
     def rename(self, before: Entry, after: Entry) -> None:
         """Rename a tool; lists of numbers are replaced, since a copy may share the old ones."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress, islice
+from typing import NamedTuple
 
 from agenttool.catalog.entry import Entry, Traits, deferred_ref, estimate_tokens
 from agenttool.catalog.filters import Absence
@@ -93,8 +94,7 @@ class ToolColumns:
         return ToolColumns(self.entries.copy(), self.groups.copy(), self.traits, self._refs.copy(), self._tokens.copy())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedTools:
+class ListedTools(NamedTuple):
     """The long lists of a surface record and their token sums, for tools with these visibility codes."""
 
     refs: Sequence[DeferredToolRef]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress, islice
 from types import MappingProxyType
+from typing import NamedTuple
 
 from agenttool.catalog import unresolved
 from agenttool.catalog.entry import TOOL_SEARCH, Entry, qualified_builtin
@@ -23,8 +24,7 @@ _PRIMARY = 2
 """Qualified and bare names are primary. Aliases and ids come after them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SurfaceRequest:
+class SurfaceRequest(NamedTuple):
     """The request for a surface. A later version of the surface uses the same request.
 
     Attributes:
@@ -114,6 +114,11 @@ class Surface:
         return self.visibility.snapshot
 
     @property
+    def _qualified(self) -> Sequence[str]:
+        """The qualified name of each tool, by number."""
+        return self.snapshot.names.qualified
+
+    @property
     def shown(self) -> VisibleTools:
         """The tools that a model sees."""
         return VisibleTools(self.visibility, SHOWN)
@@ -185,7 +190,7 @@ class Surface:
             if offered is not None and rank >= _PRIMARY:
                 return offered
             callable_here = [each for each in numbers if self.visibility.codes[each] in CALLABLE]
-            owners = {self.snapshot.names.qualified[each] for each in callable_here}
+            owners = {self._qualified[each] for each in callable_here}
             if offered is not None and owners:
                 owners.add(offered.qualified_name)
             if len(owners) > 1:
@@ -225,15 +230,15 @@ class Surface:
 
     def _check_still_callable(self, number: int) -> Entry | Unresolved:
         if number in self.snapshot.withdrawn:
-            return unresolved.blocked(self.snapshot.names.qualified[number], self.snapshot.withdrawn[number])
+            return unresolved.blocked(self._qualified[number], self.snapshot.withdrawn[number])
         if self.now is not None:
             absence = first_absence(self.snapshot.traits[self.snapshot.columns.groups[number]], self.now)
             if absence is not None:
-                return unresolved.blocked(self.snapshot.names.qualified[number], absence)
+                return unresolved.blocked(self._qualified[number], absence)
             provider = self.snapshot.entries[number].tool.declaration.namespace
             state = self.now.circumstances.providers.get(provider, ProviderState.READY)
             if state is not ProviderState.READY:
-                return unresolved.unreachable(self.snapshot.names.qualified[number], provider, state)
+                return unresolved.unreachable(self._qualified[number], provider, state)
         return self.snapshot.entries[number]
 
     def _why_not(self, name: str, known_as: Mapping[str, str]) -> Unresolved:
@@ -247,7 +252,7 @@ class Surface:
         if not meant:
             return self._why_unknown(name)
         if deferred:
-            names = [self.snapshot.names.qualified[each] for each in deferred]
+            names = [self._qualified[each] for each in deferred]
             return unresolved.not_loaded(names, self.builtin_name(TOOL_SEARCH, known_as))
         return self._why_absent(meant[0])
 
@@ -266,7 +271,7 @@ class Surface:
         return unresolved.undiscovered(name, provider, state)
 
     def _why_absent(self, number: int) -> Unresolved:
-        name, provider = self.snapshot.names.qualified[number], self.snapshot.entries[number].tool.declaration.namespace
+        name, provider = self._qualified[number], self.snapshot.entries[number].tool.declaration.namespace
         state = UNREACHABLE.get(Visibility(self.visibility.codes[number]))
         if state is not None:
             return unresolved.unreachable(name, provider, state)

@@ -1,8 +1,7 @@
 """The surfaces of a runtime by id. Old ones are archived in a compact form and rebuilt when they are used again."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 from zlib import compress, decompress
 
 from agenttool.catalog.entry import Entry
@@ -22,8 +21,7 @@ _SHORT_LIVED = (SurfaceScope.TURN, SurfaceScope.MODEL_REQUEST)
 """Surfaces of these scopes are archived first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArchivedSurface:
+class ArchivedSurface(NamedTuple):
     """The state to rebuild a surface from, in a few hundred bytes.
 
     Attributes:

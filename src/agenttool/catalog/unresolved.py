@@ -1,8 +1,8 @@
 """Explain why a name or a surface resolves to no callable tool."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import NamedTuple
 
 from agenttool.catalog.filters import Absence
 from agenttool.ports.surfacing import ProviderState
@@ -18,8 +18,7 @@ MIN_SIMILARITY = 0.7
 _ASK_OPERATOR = "ask the operator to change that"
 
 
-@dataclass(frozen=True, slots=True)
-class Unresolved:
+class Unresolved(NamedTuple):
     """Why a name resolves to no callable tool: an error class, a code and a message, which a model reads.
 
     Attributes:
@@ -40,8 +39,9 @@ def unknown_surface(given: object) -> Unresolved:
         problem = "this runtime does not know this surface: it is from another runtime, or was deleted as too old"
     else:
         problem = f"a surface is what `surface(...)` returns, got a {type(given).__name__}"
-    message = f"{problem}; create a new one with `surface(...)` and pass it"
-    return Unresolved(ErrorClass.UNKNOWN_TOOL, "unknown_surface", message)
+    return Unresolved(
+        ErrorClass.UNKNOWN_TOOL, "unknown_surface", f"{problem}; create a new one with `surface(...)` and pass it"
+    )
 
 
 def unknown(name: str, spellings: Iterable[tuple[str, str]]) -> Unresolved:
@@ -49,8 +49,9 @@ def unknown(name: str, spellings: Iterable[tuple[str, str]]) -> Unresolved:
     similar = [] if len(name) > MAX_SHOWN_NAME else similar_names(name, spellings)
     meant = " or ".join(map(repr, similar))
     advice = f"did you mean {meant}?" if similar else "call one that is listed, or search for it"
-    message = f"no tool on this surface is named {_shortened(name)!r}; {advice}"
-    return Unresolved(ErrorClass.UNKNOWN_TOOL, "unknown_tool", message)
+    return Unresolved(
+        ErrorClass.UNKNOWN_TOOL, "unknown_tool", f"no tool on this surface is named {_shortened(name)!r}; {advice}"
+    )
 
 
 def similar_names(name: str, spellings: Iterable[tuple[str, str]]) -> list[str]:
@@ -70,24 +71,34 @@ def undiscovered(name: str, provider: str, state: ProviderState) -> Unresolved:
         code, problem = "pending_provider", "has not listed its tools yet"
     else:
         code, problem = "unavailable_provider", "did not return a usable list of tools"
-    message = (
+    return Unresolved(
+        ErrorClass.UNKNOWN_TOOL,
+        code,
         f"no tool is known as {_shortened(name)!r} yet: its provider {provider!r} {problem}; "
-        "the runtime asks again automatically"
+        "the runtime asks again automatically",
+        awaits=provider,
     )
-    return Unresolved(ErrorClass.UNKNOWN_TOOL, code, message, awaits=provider)
 
 
 def blocked(name: str, absence: Absence) -> Unresolved:
     """Explain why a tool may not be called here, and who can change that."""
     advice = f"; {_ASK_OPERATOR}" if absence.change else ""
-    message = f"{name!r} may not be called here: {absence.message}{advice}"
-    return Unresolved(ErrorClass.BLOCKED_TOOL, str(absence.reason), message, remedy=_remedy(absence.change))
+    return Unresolved(
+        ErrorClass.BLOCKED_TOOL,
+        str(absence.reason),
+        f"{name!r} may not be called here: {absence.message}{advice}",
+        remedy=_remedy(absence.change),
+    )
 
 
 def not_shown(name: str, absent: AbsentTool) -> Unresolved:
     """Explain that a tool of the surface was not sent to the model that calls it."""
-    message = f"{name!r} was not shown to the caller and cannot be called: {absent.message}; {_ASK_OPERATOR}"
-    return Unresolved(ErrorClass.BLOCKED_TOOL, str(absent.reason), message, remedy=_remedy(absent.would_change))
+    return Unresolved(
+        ErrorClass.BLOCKED_TOOL,
+        str(absent.reason),
+        f"{name!r} was not shown to the caller and cannot be called: {absent.message}; {_ASK_OPERATOR}",
+        remedy=_remedy(absent.would_change),
+    )
 
 
 def not_loaded(names: Sequence[str], finder: str) -> Unresolved:
@@ -99,8 +110,7 @@ def not_loaded(names: Sequence[str], finder: str) -> Unresolved:
     else:
         problem = f"the schema of {names[0]!r} is not loaded"
         step = f"call {finder} with 'select:{names[0]}'"
-    message = f"{problem}; {step}, then call the tool"
-    return Unresolved(ErrorClass.SCHEMA_NOT_LOADED, "schema_not_loaded", message)
+    return Unresolved(ErrorClass.SCHEMA_NOT_LOADED, "schema_not_loaded", f"{problem}; {step}, then call the tool")
 
 
 def on_newer_surface(name: str, *, was_deferred: bool) -> Unresolved:
@@ -115,17 +125,25 @@ def on_newer_surface(name: str, *, was_deferred: bool) -> Unresolved:
 def unreachable(name: str, provider: str, state: ProviderState) -> Unresolved:
     """Explain that the provider of a tool does not answer now, or cannot be reached."""
     if state is ProviderState.CONNECTING:
-        message = f"{name!r} cannot be called now: its provider {provider!r} is not connected; try again later"
-        return Unresolved(ErrorClass.DEPENDENCY_UNAVAILABLE, "pending_provider", message, awaits=provider)
-    message = f"{name!r} cannot be loaded: its provider {provider!r} cannot be reached; use another tool"
-    return Unresolved(ErrorClass.BLOCKED_TOOL, "unavailable", message)
+        return Unresolved(
+            ErrorClass.DEPENDENCY_UNAVAILABLE,
+            "pending_provider",
+            f"{name!r} cannot be called now: its provider {provider!r} is not connected; try again later",
+            awaits=provider,
+        )
+    return Unresolved(
+        ErrorClass.BLOCKED_TOOL,
+        "unavailable",
+        f"{name!r} cannot be loaded: its provider {provider!r} cannot be reached; use another tool",
+    )
 
 
 def ambiguous(name: str, owners: Sequence[str]) -> Unresolved:
     """Explain that several tools have a name."""
     choices = ", ".join(sorted(map(repr, owners)))
-    message = f"{len(owners)} tools have the name {name!r}; call one of {choices}"
-    return Unresolved(ErrorClass.UNKNOWN_TOOL, "ambiguous_name", message)
+    return Unresolved(
+        ErrorClass.UNKNOWN_TOOL, "ambiguous_name", f"{len(owners)} tools have the name {name!r}; call one of {choices}"
+    )
 
 
 def _remedy(change: str | None) -> str | None:
