@@ -2,14 +2,14 @@
 
 from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
 from agenttool.codec import clone
 from agenttool.errors import words_of
 from agenttool.hooks.definition import Hook
 from agenttool.hooks.reply import SILENT, HookReply, read_reply
 from agenttool.ports.hooks import HookQuestion
-from agenttool.records import JsonObject, Part, replace
+from agenttool.records import JsonObject, replace
 
 
 class HookEnvironment(Protocol):
@@ -42,7 +42,7 @@ class HookEnvironment(Protocol):
         ...
 
 
-class HookRun(Part, frozen=True, kw_only=True):
+class HookRun(NamedTuple):
     """One run of one hook."""
 
     hook: Hook

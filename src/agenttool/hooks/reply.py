@@ -102,9 +102,6 @@ def _differences(before: Json, after: Json, path: tuple[str, ...]) -> list[str]:
             else:
                 found.append(pointer_of((*path, name)))
         return found
-    return [] if _same(before, after) else [pointer_of(path)]
-
-
-def _same(before: Json, after: Json) -> bool:
-    """Return whether two values are equal in JSON: true differs from 1, but 1 equals 1.0."""
-    return before == after and isinstance(before, bool) == isinstance(after, bool)
+    # In JSON true differs from 1, but 1 equals 1.0.
+    is_same = before == after and isinstance(before, bool) == isinstance(after, bool)
+    return [] if is_same else [pointer_of(path)]

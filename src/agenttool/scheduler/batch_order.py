@@ -2,10 +2,9 @@
 
 import asyncio
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from graphlib import CycleError, TopologicalSorter
-from typing import Generic, Self, TypeVar
+from typing import Generic, NamedTuple, Self, TypeVar
 
 from agenttool.records import (
     ContextModifierPolicy,
@@ -19,8 +18,7 @@ from agenttool.records import (
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
+class Delivery(NamedTuple):
     """The effect of the ordering policy and the yield policy together."""
 
     serial: bool
@@ -116,8 +114,7 @@ class Readiness(Enum):
     CANCEL = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Siblings:
+class Siblings(NamedTuple):
     """The calls of one batch, by index: their dependencies, and the effect of a failure on the others."""
 
     policy: SiblingFailurePolicy

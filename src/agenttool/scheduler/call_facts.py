@@ -3,13 +3,11 @@
 Facts that do not depend on the input are computed once, when a tool is declared.
 """
 
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
-from typing import cast
+from typing import NamedTuple, cast
 
 from agenttool.records import (
     CALL_FACTS,
@@ -96,13 +94,13 @@ class CallFacts(Part, frozen=True, kw_only=True):
         return replace(self, record=replace(self.record, resource_locks=locks), locks=claims(locks))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolSafety:
+class ToolSafety(NamedTuple):
     """How to compute the facts of a tool's calls: for each fact a value, or the name of its classifier.
 
     Attributes:
         asked: the classifiers that must be run.
         locks: returns what a call locks; none if that does not depend on the input.
+        known: the facts by the values of the four facts of the interface.
         fixed_locks: what every call locks.
         locks_by_actor: whether each actor has fixed locks of its own.
         static: the facts of every call, if they do not depend on the input.
@@ -112,10 +110,10 @@ class ToolSafety:
     sources: tuple[bool | str, ...]
     asked: Mapping[str, Classifier]
     locks: LockRule | None
-    fixed_locks: tuple[ResourceLock, ...] = ()
-    locks_by_actor: bool = False
+    fixed_locks: tuple[ResourceLock, ...]
+    locks_by_actor: bool
+    known: dict[tuple[bool, ...], CallFacts]
     static: CallFacts | None = None
-    known: dict[tuple[bool, ...], CallFacts] = field(default_factory=dict[tuple[bool, ...], CallFacts])
 
     def facts_for(self, call_input: JsonObject, actor: str | None = None) -> CallFacts:
         """Return the facts of one call of an actor; call it after the last change of the input."""
@@ -197,11 +195,9 @@ def safety_of(
     rule = locks if callable(locks) else None
     fixed = () if locks is None or callable(locks) else locks
     by_actor = locks_by_actor and bool(fixed)
-    safety = ToolSafety(
-        interface=completed, sources=sources, asked=asked, locks=rule, fixed_locks=fixed, locks_by_actor=by_actor
-    )
+    safety = ToolSafety(completed, sources, asked, rule, fixed, by_actor, known={})
     is_static = not (asked or by_actor) and rule is None
-    return dataclasses.replace(safety, static=safety.facts_for({})) if is_static else safety
+    return safety._replace(static=safety.facts_for({})) if is_static else safety
 
 
 def _source_of(interface: ToolInterface, fact: str, classifiers: Mapping[str, Classifier]) -> bool | str:

@@ -10,10 +10,9 @@ This relies on details of `asyncio` that differ between versions of Python.
 from asyncio import CancelledError, Future, Task, TimerHandle, current_task, isfuture
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
-from dataclasses import dataclass
 from math import inf
 from types import coroutine
-from typing import TypeGuard, TypeVar, cast
+from typing import NamedTuple, TypeGuard, TypeVar, cast
 
 from agenttool.records import InterruptBehavior
 from agenttool.scheduler.timeouts import Deadline, Deadlines
@@ -62,8 +61,7 @@ CLOSED_ITSELF = "GeneratorExit: the tool ended as if closed, but it was not clos
 """The error of a tool that raises `GeneratorExit` itself; only the caller may raise it to close a run."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GracePeriod:
+class GracePeriod(NamedTuple):
     """How long a tool may continue after a request to stop, and the timer for it.
 
     Attributes:
@@ -78,8 +76,7 @@ class GracePeriod:
     after_caller: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stopped:
+class Stopped(NamedTuple):
     """The tool did not end by itself: it has no output and no error.
 
     Attributes:

@@ -349,7 +349,8 @@ class CallLimiter:
     def _try(self, permit: Permit) -> Permit | None:
         caller = permit.within
         if caller is None:
-            may_run = self._running < self._limit and self._admits(permit) and self._is_clear(permit)
+            is_admitted = all(queue.admits(exclusive=exclusive) for queue, exclusive in permit.claims)
+            may_run = self._running < self._limit and is_admitted and self._is_clear(permit)
         else:
             self._count_nested(caller, 1)
             may_run = self._may_nest(permit) and not any(self._may_nest(earlier) for earlier in self._nested)
@@ -360,9 +361,6 @@ class CallLimiter:
         self._enter_queues(permit)
         self._run(permit)
         return permit
-
-    def _admits(self, permit: Permit) -> bool:
-        return all(queue.admits(exclusive=exclusive) for queue, exclusive in permit.claims)
 
     def _enter_queues(self, permit: Permit) -> None:
         for queue, exclusive in permit.claims:

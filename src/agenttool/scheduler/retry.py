@@ -1,7 +1,7 @@
 """Decide whether and when to retry a call of a tool that supports retries, never past the deadline."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from agenttool.records import ErrorClass, Recoverability, ToolError
 
@@ -9,8 +9,7 @@ TRANSIENT = frozenset({ErrorClass.RATE_LIMITED, ErrorClass.DEPENDENCY_UNAVAILABL
 """Transient errors; a failure of the tool itself is one only if the error is marked as retryable."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryPolicy:
+class RetryPolicy(NamedTuple):
     """The number of attempts and the backoff: waits double from `first_wait` to `longest_wait`, in seconds."""
 
     attempts: int = 3

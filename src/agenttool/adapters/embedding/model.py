@@ -2,10 +2,9 @@
 # pyright: basic
 # The libraries of the optional extra may be missing where types are checked.
 
-from dataclasses import dataclass
 from hashlib import file_digest, sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from agenttool.adapters.embedding.model_files import ModelFiles, find_model_files
 from agenttool.errors import ConfigError
@@ -14,8 +13,7 @@ if TYPE_CHECKING:
     from agenttool.adapters.embedding.encoders import Encode
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddingModel:
+class EmbeddingModel(NamedTuple):
     """A loaded model that has encoded a test sentence.
 
     Attributes:

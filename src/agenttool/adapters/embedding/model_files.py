@@ -5,9 +5,9 @@ The layouts of `sentence-transformers`, `model2vec` and `optimum` are supported.
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import NamedTuple
 
 from agenttool.errors import ConfigError
 from agenttool.records import Json, JsonObject
@@ -55,8 +55,7 @@ POOLING_SWITCHES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ModelSettings:
+class ModelSettings(NamedTuple):
     """The pooling, the length limit and the prompts in the configuration files of a model."""
 
     pooling: Pooling
@@ -65,8 +64,7 @@ class ModelSettings:
     text_prompt: str
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFiles:
+class ModelFiles(NamedTuple):
     """The files of a model and its settings.
 
     Attributes:
