@@ -6,6 +6,7 @@ document is decoded again: old member names are replaced, and unknown members ar
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from typing import TypeVar, Union, cast, get_args
@@ -192,8 +193,7 @@ def repeated_name(data: bytes, parsed: JsonObject) -> str | None:
     repeated: list[str] = []
 
     def find(pairs: list[tuple[str, object]]) -> None:
-        names = [name for name, _ in pairs]
-        repeated.extend(name for name in names if names.count(name) > 1)
+        repeated.extend(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
 
     json.loads(data, object_pairs_hook=find, parse_int=str)  # numbers do not matter here
     return next(iter(repeated), None)

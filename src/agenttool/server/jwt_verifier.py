@@ -69,9 +69,8 @@ class JwtVerifier:
             ConfigError: the file has no usable public key.
         """
         self._setting = setting
-        file = setting.public_key_file
-        self._pinned = None if file is None else _read_key_file(Path(file))
-        self._issuer = IssuerKeys(setting.jwks_url or "", clock)
+        file, url = setting.public_key_file, setting.jwks_url or ""
+        self._keys = IssuerKeys(url, clock) if file is None else _read_key_file(Path(file))
 
     async def __call__(self, token: str) -> Identity:
         """Return the identity of a token.
@@ -87,7 +86,8 @@ class JwtVerifier:
         if algorithm not in self._setting.algorithms:
             wanted = ", ".join(self._setting.algorithms)
             raise unauthorized(f"the token is signed with {algorithm!r}; this server accepts {wanted}")
-        key = self._pinned or await self._issuer.find(header.get("kid"), algorithm)
+        keys = self._keys
+        key = await keys.find(header.get("kid"), algorithm) if isinstance(keys, IssuerKeys) else keys
         try:
             claims = jwt.decode(
                 token,

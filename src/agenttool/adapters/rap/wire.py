@@ -26,7 +26,6 @@ from agenttool.codec import (
     json_bytes,
     located,
     object_of,
-    parse_object,
     repeated_name,
 )
 from agenttool.errors import RecordError
@@ -109,7 +108,10 @@ def _reject_ambiguous(data: bytes) -> None:
     """Reject duplicate members, nesting that only some parsers can read, and large messages of too many parts."""
     if len(data) > _LARGE and _has_too_many_parts(data):
         raise RecordError(f"a message of this size has at most {_MAX_PARTS} members and items; send them as a text")
-    message = parse_object(data, what="a message")
+    try:
+        message = cast("JsonObject", json.loads(data, parse_int=str))  # an unknown member may have a number of any size
+    except RecursionError:
+        raise RecordError("a message must not be nested too deeply; flatten it") from None
     if len(data) > SHALLOW and is_too_deep(message):
         raise RecordError("a message must not be nested too deeply; flatten it")
     if (name := repeated_name(data, message)) is not None:
