@@ -250,7 +250,7 @@ def requests(made):
         ANSWERS[number] = [threading.Event(), None]
         send({"id": number, "method": method, "params": params})
     for number in made:
-        ANSWERS[number][0].wait(30)
+        ANSWERS[number][0].wait(150)
     return [ANSWERS[number][1] for number in made]
 
 
