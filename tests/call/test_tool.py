@@ -53,6 +53,10 @@ FLAWED = {
         saying(input_contract=InputContract(runtime_input_schema={"required": ["a", "a"]})),
         "the input schema of 'test.flawed' cannot",
     ),
+    "its enum is too long": (
+        scripted_tool("flawed", schema={**TEXT, "properties": {"text": {"enum": [*range(50_001)]}}}),
+        "a schema has more than 50000 values",
+    ),
     "its example does not fit": (saying(input_contract=InputContract(examples=({"text": 1},))), "example 1 of"),
     "its output is no schema": (scripted_tool("flawed", output_schema={"type": 1}), "output_schema cannot be used"),
     "nothing runs it": (changed(scripted_tool("flawed"), executor=None), "an executor that cannot start"),

@@ -181,6 +181,7 @@ def is_plain(schema: JsonObject) -> bool:
         and spelling.count(b'"$') == ("$schema" in schema)
         and b'"pattern' not in spelling
         and spelling.count(b"{") + spelling.count(b"[") < _MAX_SCHEMA_DEPTH
+        and spelling.count(b",") <= _MAX_VALUES
         and jsonschema_rs.meta.is_valid(schema)
     )
 
