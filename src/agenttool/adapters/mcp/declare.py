@@ -78,7 +78,8 @@ def declare(
     annotations |= {"untrusted": [*untrusted]} if untrusted else {}
     tool_id = ToolId(f"tool_{server.name}.{name}")
     schema = object_of(definition.get("inputSchema")) or _EMPTY_OBJECT
-    output_schema = object_of(definition.get("outputSchema")) or None
+    output = definition.get("outputSchema")
+    output_schema = output if isinstance(output, dict) else None
     # Calls run one after another at their server, and beside those of other servers. A server that hangs, or that
     # waits for its user, then blocks no other.
     lock = ResourceLock(resource=f"mcp:{server.name}", mode="shared" if is_read_only else "exclusive")

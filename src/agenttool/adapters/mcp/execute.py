@@ -204,12 +204,12 @@ class McpExecutor:
             raise self._failed(error, fault, exchange.request_id, session) from error
         except InvalidResult as error:
             raise self._invalid(str(error)) from error
-        is_error = result.get("isError")
+        is_error, meta = result.get("isError"), result.get("_meta")
         answered = replace(
             mapping,
             jsonrpc_request_id=exchange.request_id,
             is_error=is_error if isinstance(is_error, bool) else None,
-            meta=object_of(result.get("_meta")) or None,
+            meta=meta if isinstance(meta, dict) else None,
         )
         try:
             return self._output(result, answered)
