@@ -178,9 +178,10 @@ class WatchedServer:
                 await self._discover()
         except TimeoutError:
             self._note_away(f"sent no manifest within {FIRST_ANSWER_S:g} s; it is tried again")
-        stored = read_stored(await self._documents.get(_TOOLSET, self.source.name), StoredToolset)
-        if self.toolset.is_away and stored is not None and stored.base_url == self.source.base:
-            self.toolset = replace(self.toolset, manifest=_read_toolset(self.source, stored.document).manifest)
+        if self.toolset.is_away:
+            stored = read_stored(await self._documents.get(_TOOLSET, self.source.name), StoredToolset)
+            if stored is not None and stored.base_url == self.source.base:
+                self.toolset = replace(self.toolset, manifest=_read_toolset(self.source, stored.document).manifest)
         await self._store_status()
 
     async def watch(self, on_change: Callable[[], Awaitable[None]]) -> None:
