@@ -167,7 +167,13 @@ def _path(rule: Rule, call: CallTargets) -> RuleMatch | None:
     listed = call.listed_paths if rule.behavior == Behavior.DENY else ()
     is_about_writes = bool(rule.commands) and rule.commands[0].usage_kind == WRITES
     possible = call.possible_writes if is_about_writes else call.possible_paths
-    places = [each for each in (*call.paths, *possible, *listed) if _hits_path(rule, each, call)]
+    workspaces = [each for each in (call.workspace, call.workspace.user) if each is not None]
+    is_ask = rule.behavior == Behavior.ASK
+    places = [
+        each
+        for each in (*call.paths, *possible, *listed)
+        if any(rule.path_patterns.hits(each, workspace, is_ask=is_ask) for workspace in workspaces)
+    ]
     # A readable path, or one that is an argument, is certain; a word that cannot be read may be any path.
     known = sorted(
         (each for each in places if (each.candidates and not each.is_source_tree) or each in call.paths),
@@ -179,12 +185,6 @@ def _path(rule: Rule, call: CallTargets) -> RuleMatch | None:
         return None
     what = f"path {found.text!r}" if found.candidates or certain is not None else "a path that is computed"
     return RuleMatch(path=found.text, what=what, is_certain=certain is not None, is_exact=found.is_exact)
-
-
-def _hits_path(rule: Rule, place: ResolvedPath, call: CallTargets) -> bool:
-    workspaces = (call.workspace, call.workspace.user)
-    is_ask = rule.behavior == Behavior.ASK
-    return any(rule.path_patterns.hits(place, each, is_ask=is_ask) for each in workspaces if each is not None)
 
 
 def _workspace(rule: Rule, call: CallTargets) -> Workspace:

@@ -104,13 +104,13 @@ def _overlap(mine: str, yours: str) -> bool:
     """Return whether two texts with wildcards share a text."""
     ends = [(_WILDCARDS.split(each)[0], _WILDCARDS.split(each)[-1]) for each in (mine, yours)]
     (my_start, my_end), (your_start, your_end) = ends
-    same = min(len(my_start), len(your_start)), min(len(my_end), len(your_end))
-    if (
-        my_start[: same[0]] != your_start[: same[0]]
-        or my_end[len(my_end) - same[1] :] != your_end[len(your_end) - same[1] :]
-    ):
-        return False
-    return _share(mine, yours, "*", lambda here, there: here == there or "?" in (here, there))
+    starts_alike = my_start.startswith(your_start) or your_start.startswith(my_start)
+    ends_alike = my_end.endswith(your_end) or your_end.endswith(my_end)
+    return (
+        starts_alike
+        and ends_alike
+        and _share(mine, yours, "*", lambda here, there: here == there or "?" in (here, there))
+    )
 
 
 def _share(left: Sequence[_T], right: Sequence[_T], run: _T, alike: Callable[[_T, _T], bool]) -> bool:
