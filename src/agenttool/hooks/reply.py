@@ -5,7 +5,7 @@ from typing import Annotated, cast
 from agenttool.codec import json_bytes, parse_object
 from agenttool.config.table import Meta, TableError, members_of, read_table
 from agenttool.errors import RecordError
-from agenttool.records import Behavior, HookEvent, HookOutput, HookOutputKind, Json, JsonObject, Part, replace
+from agenttool.records import Behavior, HookEvent, HookOutput, HookOutputKind, Json, JsonObject, Part
 from agenttool.records.record import UNSET
 from agenttool.schema.explain import pointer_of
 
@@ -74,18 +74,16 @@ def _read(answer: object) -> HookReply:
     said = members_of(answer) if isinstance(answer, HookReply) else answer
     if not isinstance(said, dict):
         raise RecordError(f"a hook answers with nothing or an object, got {type(answer).__name__}; return a HookReply")
-    members = cast("JsonObject", said)
-    try:
-        output = read_table(members, HookReply, "a hook's answer", shows_values=False).updated_output
-    except TableError as error:
-        raise RecordError(str(error), pointer=pointer_of((str(error.key),))) from error
     own: JsonObject = {}
-    for name in members.keys() - {"updated_output"}:
+    for name, value in cast("JsonObject", said).items():
         try:
-            own |= parse_object(json_bytes({name: members[name]}))
+            own |= {name: value} if name == "updated_output" else parse_object(json_bytes({name: value}))
         except RecordError as error:
             raise RecordError(f"{name} is {error}", pointer=pointer_of((name,))) from error
-    return replace(read_table(own, HookReply, "a hook's answer"), updated_output=output)
+    try:
+        return read_table(own, HookReply, "a hook's answer", shows_values=False)
+    except TableError as error:
+        raise RecordError(str(error), pointer=pointer_of((str(error.key),))) from error
 
 
 def changed_fields(before: JsonObject, after: JsonObject) -> tuple[str, ...]:
