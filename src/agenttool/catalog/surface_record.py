@@ -105,14 +105,12 @@ def _absent(visibility: VisibilityMap) -> Iterator[tuple[Absence, Sequence[int]]
         yield from ((why, members[group]) for group, why in enumerate(visibility.by_group) if why is not None)
         absent = apply_mask(absent, invert_mask(in_groups))
     if visibility.individual:
-        single = sorted(each for each in visibility.individual if absent[each])
-        by_reason = defaultdict[Absence, list[int]](list)
-        for number in single:
-            by_reason[visibility.individual[number]].append(number)
+        by_reason, rest = defaultdict[Absence, list[int]](list), bytearray(absent)
+        for number, why in sorted(visibility.individual.items()):
+            if rest[number]:
+                by_reason[why].append(number)
+                rest[number] = 0
         yield from by_reason.items()
-        rest = bytearray(absent)
-        for number in single:
-            rest[number] = 0
         absent = bytes(rest)
     if visibility.role_excluded is not None:
         yield NOT_FOR_ROLE, masked_numbers(apply_mask(absent, visibility.role_excluded[1]))
