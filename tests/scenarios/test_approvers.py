@@ -178,6 +178,24 @@ async def test_an_approver_may_cancel_the_call_that_it_is_asked_about(place):
     assert (result.status, result.error.error_class) == ("canceled", "canceled")
 
 
+async def test_an_approver_may_cancel_a_call_of_an_earlier_process_and_make_another_one(tmp_path):
+    store, others = f"sqlite:{tmp_path}/calls.db", []
+
+    async def replace(question):
+        if question.shown == BILL:
+            await rt.cancel(question.invocation_id)
+            others.append(await rt.call("pay", {"to": "bob", "amount": 1}))
+        return "allow"
+
+    async with Runtime.open(tools=[pay], approve="wait", store=store) as rt:
+        waiting = await (await rt.start("pay", BILL)).idle()
+    async with Runtime.open(tools=[pay], approve=replace, store=store) as rt, asyncio.timeout(10):
+        result = await rt.calls.get(waiting.id).result()
+        after = await rt.call("pay", {"to": "eve", "amount": 1})
+    assert (result.status, after.value) == ("canceled", "eve 1")
+    assert others == []
+
+
 @pytest.mark.parametrize("answer", [Edit([1]), Edit({"to": "ada"}), Edit({"to": 1, "amount": 2})])
 async def test_an_invalid_edit_ends_the_call(answer):
     result, _ = await run(lambda _: answer)

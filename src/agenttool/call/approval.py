@@ -15,6 +15,7 @@ from typing import TypeAlias, cast
 from agenttool.call.call import Call, Core
 from agenttool.call.checkpoint import CheckpointKind, flush, save_checkpoint
 from agenttool.call.evidence import AnswerGiven, Decided
+from agenttool.call.failures import failure_of_stop
 from agenttool.call.judge import (
     Replacement,
     check_replacement,
@@ -74,7 +75,6 @@ from agenttool.records import (
 from agenttool.records import replace as replace_record
 from agenttool.results.failure import guided
 from agenttool.results.redaction import InputMask, Scrubber, reject_moved_markers, restore_redacted
-from agenttool.scheduler.drive import Drive
 
 log = logging.getLogger("agenttool.approvals")
 
@@ -371,7 +371,9 @@ async def _wait_for_answer(
     is_work = call.tool is not None and bool(call.tool.subject.interface.requires_user_interaction)
     try:
         with call.holding_nothing(), paused_timeouts(None if is_work else call.parent):
-            answered = await run_stoppable(call, _first_answer(call, question, future, asking))
+            if asking is not None:
+                await _until_program_answers(call, question, future, asking)
+            answered = await run_stoppable(call, _first_answer(call, future))
     except ToolFailure:
         # An answer that was accepted is recorded, although the call does not run.
         answered = None if call.is_parked else await _withdraw(call, question, future)
@@ -382,11 +384,7 @@ async def _wait_for_answer(
     return cast("Answered | None", answered)
 
 
-async def _first_answer(
-    call: Call, question: Question, future: "asyncio.Future[object]", asking: _Asking | None
-) -> object:
-    if asking is not None:
-        await _until_program_answers(call, question, future, asking)
+async def _first_answer(call: Call, future: "asyncio.Future[object]") -> object:
     if not future.done():
         await flush(call)
     if future.done():
@@ -401,20 +399,25 @@ async def _first_answer(
 async def _until_program_answers(
     call: Call, question: Question, future: "asyncio.Future[object]", asking: _Asking
 ) -> None:
-    """Wait for the end of the program's approver, which did not answer at once.
+    """Wait for the end of the program's approver, which did not answer at once; it is canceled with the call.
 
     No other wait may come first: the approver may hold what that would wait for, such as the next commit.
+
+    Raises:
+        ToolFailure: canceled.
     """
-    core, (approver, awaited) = call.core, asking
-    core.questions.for_program.add(question.approval_id)
+    questions, drive = call.core.questions, call.new_drive()
+    questions.for_program.add(question.approval_id)
+    future.add_done_callback(lambda _: drive.stop())  # another approver was faster
     try:
-        drive = Drive(core.timing.grace_period)
-        future.add_done_callback(lambda _: drive.stop())  # another approver was faster
-        await drive.carry(approver, awaited)
+        await drive.carry(*asking)
     finally:
-        core.questions.for_program.discard(question.approval_id)
+        call.drive = None
+        questions.for_program.discard(question.approval_id)
     if drive.caller_canceled is not None:
-        raise drive.caller_canceled
+        call.stop.interrupted = drive.caller_canceled
+    if drive.caller_canceled is not None or call.is_parked:
+        raise ToolFailure(failure_of_stop(call))
 
 
 async def _withdraw(call: Call, question: Question, future: "asyncio.Future[object]") -> object:
