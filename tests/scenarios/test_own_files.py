@@ -366,6 +366,20 @@ async def test_names_of_members_and_nested_texts_are_asked_about_if_they_are_pat
     assert (len(asked), result.ok) == (int(is_asked), not is_asked)
 
 
+@pytest.mark.parametrize(("server", "port"), [("", 8642), ("[server]\nport = 9100\n", 9100)])
+async def test_a_command_that_reads_the_journal_from_the_server_of_the_settings_is_asked_about(place, server, port):
+    asked = []
+    lines = [
+        f"curl -s http://localhost:{port}/v1/calls",
+        f"curl -s 127.0.0.1:{port}/v1/events",
+        f"cd src && curl -s localhost:{port}/v1/calls | jq .",
+    ]
+    async with opened(place, '[permissions]\nrules = "starter"\n' + server, asked) as rt:
+        assert [each for each in lines if (await rt.call("run", {"command": each})).ok] == []
+        assert [each.shown["command"] for each in asked] == lines
+        assert (await rt.call("run", {"command": "curl -s http://localhost:3000/health"})).ok
+
+
 async def test_the_tokens_and_trust_of_the_user_are_asked_about_if_one_settings_file_is_named(place):
     asked, folder = [], user_folder()
     async with opened(place, BROAD, asked) as rt:

@@ -23,6 +23,7 @@ from agenttool.assemble.sources import check_kinds
 from agenttool.config import (
     SETTINGS_FILE,
     Config,
+    ServerSetting,
     Setting,
     SurfaceSetting,
     environment,
@@ -155,6 +156,14 @@ def _settings_files(settings: Config) -> tuple[str, ...]:
     return tuple(str(Path(each).absolute()) for each in named if isinstance(each, str | Path))
 
 
+def _own_urls(settings: Config) -> tuple[str, ...]:
+    """Return URL patterns of the settings' server on this machine; none for a program without settings."""
+    if settings.named_file is None and not settings.is_layered:
+        return ()
+    port = (settings.server or ServerSetting()).port
+    return tuple(f"{each}:{port}" for each in ("localhost", "*.localhost", "127.0.0.1", "0.0.0.0", "[::1]"))  # noqa: S104 -- clients may name it
+
+
 def _hook_files(settings: Config) -> Iterator[Path]:
     """Yield the files that the commands of hooks name, such as a script; no programs of the PATH."""
     programs = {Path(each) for each in os.get_exec_path()}
@@ -177,6 +186,7 @@ def _workspace(config: Config, files: tuple[str, ...]) -> Workspace:
         resolve=os.path.realpath,
         protected=(*files, *_settings_files(config)),
         addable=partial(addable_to_git, (*files, *secret_files(config))),
+        own_urls=_own_urls(config),
     )
     own = None if config.user is None else tuple(os.path.realpath(root) for root in config.user.workspace or (".",))
     return workspace if own in (None, workspace.roots) else replace(workspace, user=replace(workspace, roots=own))

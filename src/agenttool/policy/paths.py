@@ -72,6 +72,7 @@ class Workspace:
     user: "Workspace | None" = None
     protected: tuple[str, ...] = ()
     addable: Callable[[], tuple[str, ...]] | None = None
+    own_urls: tuple[str, ...] = ()
 
     def protects(self, path: "ResolvedPath", patterns: tuple[str, ...] | None = None) -> bool:
         """Return whether a path may be a file that some patterns match; by default, the protected patterns."""

@@ -16,7 +16,7 @@ from agenttool.policy.programs import NO_FILES, WRITERS, list_argv, list_command
 from agenttool.policy.shell import CommandLine, Subcommand
 from agenttool.policy.shell_words import Word, unknown
 from agenttool.policy.subject import Subject
-from agenttool.policy.urls import Url, url_of
+from agenttool.policy.urls import Url, url_of, url_pattern
 from agenttool.policy.usage import Usage, only_shows_names
 from agenttool.records import Json
 
@@ -273,6 +273,13 @@ class CallTargets:
         """The wildcards of commands that only show names, sizes or counts, for a deny."""
         words = [word for usage in self._usages for word in usage.looks if not word.is_plain]
         return tuple(place for word in words[:MAX_WORDS] for place in self.word_places(word))
+
+    @property
+    def own_url(self) -> Url | None:
+        """A URL of the runtime's own server that a command names; None if there is none."""
+        patterns = [url_pattern(each) for each in self.workspace.own_urls] if self.lines else []
+        named = (url for url in self.possible_urls if url.host) if patterns else ()
+        return next((url for url in named if any(each.hits(url) for each in patterns)), None)
 
     @cached_property
     def possible_urls(self) -> tuple[Url, ...]:

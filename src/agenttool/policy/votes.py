@@ -479,12 +479,13 @@ def _protection(inputs: DecisionInput) -> Iterator[Vote]:
     if found is not None:
         path = None if inputs.subject.sensitive or not found.candidates else found.text
         what = "a path of the call" if path is None else repr(path)
-        yield _own_vote(
-            Weight.ASK,
-            "safety",
-            ReasonType.SAFETY_CHECK,
-            f"{what} may reach the store, the settings or the keys of agenttool; each such call needs an approval",
-        )._replace(blocked_path=path)
+        message = f"{what} may reach the store, the settings or the keys of agenttool; each such call needs an approval"
+        yield _own_vote(Weight.ASK, "safety", ReasonType.SAFETY_CHECK, message)._replace(blocked_path=path)
+    if call.own_url is not None:
+        message = (
+            "a command may reach the server of agenttool, which shows the journal; each such call needs an approval"
+        )
+        yield _own_vote(Weight.ASK, "safety", ReasonType.SAFETY_CHECK, message)
 
 
 def _required_approval(inputs: DecisionInput, weight: Weight) -> Iterator[Vote]:
