@@ -134,9 +134,9 @@ class ToolList:
         Raises:
             ValueError: it is no cursor of this list.
         """
-        start = 0 if cursor is None else int(cursor)
-        if start < 0 or (cursor is not None and start >= len(self.shown)):
-            raise ValueError(f"no page begins at {cursor!r}")
+        starts = {None: 0, **{str(each): each for each in range(PAGE_SIZE, len(self.shown), PAGE_SIZE)}}
+        if (start := starts.get(cursor)) is None:
+            raise ValueError(f"no page begins at {str(cursor)[:50]!r}")
         end = start + PAGE_SIZE
         return self.shown[start:end], str(end) if end < len(self.shown) else None
 
