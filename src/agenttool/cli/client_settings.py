@@ -228,8 +228,8 @@ def read_servers(origin: ClientFile, here: Path, is_own: Callable[[str], bool]) 
             not an object.
     """
     content = _read_content(origin.path)
-    nested = _object(content.get("mcp"))
-    project = _object(_object(content.get("projects")).get(str(here)))
+    nested = object_in(content.get("mcp"))
+    project = object_in(object_in(content.get("projects")).get(str(here)))
     keys = ("mcpServers", "servers", "context_servers", "mcp_servers")
     tables = [each[key] for each in (content, nested, project) for key in keys if key in each]
     if origin.client == _OPENCODE and nested:
@@ -243,10 +243,10 @@ def read_servers(origin: ClientFile, here: Path, is_own: Callable[[str], bool]) 
     disabled: JsonObject = {key: {"disabled": True} for key in _texts(project.get("disabledMcpServers")) or ()}
     if origin.client == _GEMINI:
         allowed, excluded = _texts(nested.get("allowed")), _texts(nested.get("excluded")) or ()
-        names = (name for table in tables for name in _object(table))
+        names = (name for table in tables for name in object_in(table))
         disabled = {each: {"disabled": True} for each in names if each in excluded or each not in (allowed or (each,))}
     for table in tables:
-        for name, members in _object(table).items():
+        for name, members in object_in(table).items():
             off: list[Json] = [*_denied_by_opencode(name, content)] if origin.client == _OPENCODE else []
             given: Json = {**members, "denied_tools": off} if off and isinstance(members, dict) else members
             yield client_server(name, disabled.get(name, given), origin, is_own, inputs)
@@ -258,7 +258,7 @@ def _denied_by_opencode(name: str, content: JsonObject) -> Iterator[str]:
     A pattern that begins before the name of the tool covers at least the tools that it covers in opencode.
     """
     prefix = f"{name}_"
-    switches = {**_object(content.get("tools")), **_object(content.get("permission"))}
+    switches = {**object_in(content.get("tools")), **object_in(content.get("permission"))}
     for pattern in (each for each, value in switches.items() if value in (False, "deny")):
         head, star, rest = pattern.partition("*")
         if pattern.startswith(prefix):
@@ -296,12 +296,12 @@ def _common_members(members: JsonObject, client: str) -> JsonObject:
             found[limit] = float(value) / (scale or (_MILLISECONDS if value >= _MILLISECONDS else 1))
             del found[key]
     if variables := _texts(found.pop("env_vars", None)):
-        found["env"] = {**{each: f"${{{each}}}" for each in variables}, **_object(found.get("env"))}
+        found["env"] = {**{each: f"${{{each}}}" for each in variables}, **object_in(found.get("env"))}
     headers: JsonObject = {key: f"${{{each}}}" for key, each in _pairs(found.pop("env_http_headers", None)).items()}
     if isinstance(bearer := found.pop("bearer_token_env_var", None), str):
         headers["Authorization"] = f"Bearer ${{{bearer}}}"
     if headers:
-        found["headers"] = {**_object(found.get("headers")), **headers}
+        found["headers"] = {**object_in(found.get("headers")), **headers}
     if client == _GEMINI and "url" in members and "type" not in found:
         found["type"] = "sse"
     reference = _FOREIGN_REFERENCES.get(client)
@@ -555,7 +555,8 @@ def unique_name(name: str, used: set[str]) -> str:
     return found
 
 
-def _object(value: Json | None) -> JsonObject:
+def object_in(value: Json | None) -> JsonObject:
+    """Return a value that is an object, and an empty object for any other."""
     return value if isinstance(value, dict) else {}
 
 
@@ -565,7 +566,7 @@ def _objects(value: Json | None) -> list[JsonObject]:
 
 def _pairs(value: Json | None) -> dict[str, str]:
     """Return the texts by name; clients pass numbers and booleans as texts."""
-    given = {key: each for key, each in _object(value).items() if each is not None}
+    given = {key: each for key, each in object_in(value).items() if each is not None}
     return {key: each if isinstance(each, str) else json.dumps(each) for key, each in given.items()}
 
 

@@ -26,6 +26,7 @@ from agenttool.cli.client_settings import (
     client_server,
     is_own_url,
     named_file,
+    object_in,
     read_servers,
     source_name,
 )
@@ -254,14 +255,10 @@ def _service(
     schemes: JsonObject = {scheme: server.refer(str(variable)) for scheme, variable in variables.items()}
     tables: dict[str, Json] = {"security": schemes, "headers": server.members.get("headers")}
     joined: JsonObject = {
-        key: {**_table(known.get(key)), **each} for key, each in tables.items() if isinstance(each, dict) and each
+        key: {**object_in(known.get(key)), **each} for key, each in tables.items() if isinstance(each, dict) and each
     }
     server.members = {**known, **options, **joined}
     return server
-
-
-def _table(value: Json) -> JsonObject:
-    return value if isinstance(value, dict) else {}
 
 
 def _add_service(service: ImportedServer, target: ImportTarget) -> None:
