@@ -208,16 +208,24 @@ class OpenCalls(Protocol):
         """
         ...
 
-    async def settle(self) -> None:
-        """Return once all that was saved and removed before is durable, with the facts of a log beside it.
+    def settle(self) -> Awaitable[None]:
+        """Return an awaitable that completes once all that was saved and removed before is durable.
 
-        Raises:
+        The facts of a log beside it are durable then, too.
+
+        Raises (when awaited):
             StoreError: it is not.
         """
         ...
 
-    async def claim_one(self, invocation_id: InvocationId, *, now: Moment) -> OpenCall | None:
-        """Claim a call that belongs to no process, or to a dead one; none if it is not there, or is owned."""
+    async def claim_one(self, invocation_id: InvocationId, *, now: Moment, if_due: bool = False) -> OpenCall | None:
+        """Claim a call that belongs to no process, or to a dead one; none if it is not there, or is owned.
+
+        With `if_due`, a call is claimed only if it still has work to do, as in `RecoverableCalls.due`.
+
+        Raises:
+            LeaseExpired: this owner has no lease itself.
+        """
         ...
 
     async def reserve(
@@ -297,14 +305,6 @@ class RecoverableCalls(OpenCalls, Protocol):
         """
         ...
 
-    async def claim_one(self, invocation_id: InvocationId, *, now: Moment, if_due: bool = False) -> OpenCall | None:
-        """Claim one call of a dead owner; with `if_due` only if it still has work to do, as in `due`.
-
-        Raises:
-            LeaseExpired: this owner has no lease itself.
-        """
-        ...
-
     async def was_answered(self, approval_id: ApprovalId) -> bool:
         """Return whether a question was answered; this is known for longer than the question."""
         ...
@@ -347,7 +347,7 @@ class PayloadStore(Protocol):
 class DocumentStore(Protocol):
     """Small documents by kind and key, which adapters share across processes; a document is durable once `put` returns.
 
-    Several processes may use one store. `swap` decides which of them was first.
+    Several processes may use one store. `swap` decides which of them was first. A store is a subclass.
     """
 
     async def get(self, kind: str, key: str) -> bytes | None:
@@ -399,4 +399,4 @@ class DocumentStore(Protocol):
 
     async def keys(self, kind: str, *, prefix: str = "", limit: int) -> Sequence[str]:
         """Return the first keys with a prefix, in order, without their documents."""
-        ...
+        return [key for key, _ in await self.page(kind, prefix=prefix, limit=limit)]

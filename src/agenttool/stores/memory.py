@@ -9,7 +9,7 @@ from itertools import islice
 from agenttool.errors import StoreError
 from agenttool.ports.deferred import AnswerStatus
 from agenttool.ports.facts import Fact
-from agenttool.ports.stores import OpenCall, RecordedAnswer, Reservation, SavedCheckpoint
+from agenttool.ports.stores import DocumentStore, OpenCall, RecordedAnswer, Reservation, SavedCheckpoint
 from agenttool.ports.world import Moment
 from agenttool.records import ApprovalId, Digest, InvocationId, replace
 
@@ -178,7 +178,7 @@ class MemoryOpenCalls:
     async def settle(self) -> None:
         """Return: nothing is written."""
 
-    async def claim_one(self, invocation_id: InvocationId, *, now: Moment) -> OpenCall | None:
+    async def claim_one(self, invocation_id: InvocationId, *, now: Moment, if_due: bool = False) -> OpenCall | None:
         """Claim a call that belongs to no process."""
         call = self._calls.get(invocation_id)
         if call is None or call.owner is not None:
@@ -247,7 +247,7 @@ class MemoryOpenCalls:
         return [each for each in self._answers.values() if each.number > after and each.body][:limit]
 
 
-class MemoryDocuments:
+class MemoryDocuments(DocumentStore):
     """Documents in a dictionary."""
 
     def __init__(self) -> None:
@@ -292,7 +292,3 @@ class MemoryDocuments:
         documents = self._kinds.get(kind, {})
         keys = nsmallest(limit, (key for key in documents if key.startswith(prefix) and key > after))
         return [(key, documents[key]) for key in keys]
-
-    async def keys(self, kind: str, *, prefix: str = "", limit: int) -> Sequence[str]:
-        """Return keys in order."""
-        return sorted(key for key in self._kinds.get(kind, ()) if key.startswith(prefix))[:limit]

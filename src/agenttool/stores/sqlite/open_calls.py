@@ -57,6 +57,8 @@ class SqliteOpenCalls:
         self._writer = writer
         self._group = group
         self._steps = steps
+        self.settle = group.settle
+        """Returns an awaitable that completes once all that was saved and removed before is on disk."""
 
     @property
     def owner(self) -> str:
@@ -78,10 +80,6 @@ class SqliteOpenCalls:
             return
         self._group.batch.remove(invocation_id, erases=is_sensitive)
         self._group.linger()
-
-    async def settle(self) -> None:
-        """Return once all that was saved and removed before is on disk."""
-        await self._group.settle()
 
     async def renew_lease(self, until: Moment) -> None:
         """Extend the lease of this process."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from agenttool.ports.facts import Step
-from agenttool.ports.stores import LeaseLost
+from agenttool.ports.stores import DocumentStore, LeaseLost
 from agenttool.stores.sqlite.connect import open_connection, reading
 from agenttool.stores.sqlite.fact_rows import register_functions
 from agenttool.stores.sqlite.group_commit import GroupCommit
@@ -85,7 +85,7 @@ class SqliteStore:
                 self._file.close()
 
 
-class SqliteDocuments:
+class SqliteDocuments(DocumentStore):
     """Documents by kind and key."""
 
     def __init__(self, file: StoreFile, group: GroupCommit) -> None:
@@ -142,10 +142,6 @@ class SqliteDocuments:
         )
         found = self._file.fetch(query, (kind, prefix, prefix + _LAST, after, limit))
         return [(key, body) for key, body in found if not self._withdrawals.hides(kind, key, body)]
-
-    async def keys(self, kind: str, *, prefix: str = "", limit: int) -> Sequence[str]:
-        """Return keys in order."""
-        return [key for key, _ in await self.page(kind, prefix=prefix, limit=limit)]
 
 
 def _put(connection: sqlite3.Connection, kind: str, key: str, body: bytes | None) -> None:
