@@ -110,18 +110,21 @@ class CallRequest(Evidence, frozen=True):
 
     def contributes(self) -> Mapping[str, object]:
         """Return the caller's references and the model input."""
-        fields = {
-            "surface_id": self.surface_id,
-            "native_call_id": self.native_call_id,
-            "actor_ref": self.actor_ref,
-            "actor_roles": self.actor_roles,
-            "parent_invocation_id": self.parent_invocation_id,
-            "depends_on": self.depends_on,
-            "scheduler_policy_ref": self.scheduler_policy_ref,
-            "external_mappings": None if self.mapping is None else (self.mapping,),
-        }
-        given = {name: value for name, value in fields.items() if value is not None}
+        given = {name: value for name in _REFERENCES if (value := getattr(self, name)) is not None}
+        if self.mapping is not None:
+            given["external_mappings"] = (self.mapping,)
         return {**given, "model_input": shown(self.model_input, self.redactor)}
+
+
+_REFERENCES = (
+    "surface_id",
+    "native_call_id",
+    "actor_ref",
+    "actor_roles",
+    "parent_invocation_id",
+    "depends_on",
+    "scheduler_policy_ref",
+)
 
 
 class InputNoted(Evidence, frozen=True):
@@ -162,8 +165,11 @@ class InputNoted(Evidence, frozen=True):
         )
 
 
-class SharedDecision(Part, frozen=True, array_like=True, omit_defaults=False):
-    """What all plain calls to a tool have in common: the decision without its ids and times, and the tool's facts."""
+class SharedDecision(Part, frozen=True, array_like=True, omit_defaults=False, eq=False):
+    """What all plain calls to a tool have in common: the decision without its ids and times, and the tool's facts.
+
+    Each tool has one, which is compared by identity, so that its encoding is found quickly.
+    """
 
     decision: PermissionDecision
     scheduler: SchedulingFacts

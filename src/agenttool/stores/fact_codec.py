@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Annotated
 
 import msgspec
@@ -17,7 +18,6 @@ from agenttool.records import (
     FunctionMapping,
     InvocationId,
     JsonObject,
-    Part,
     Record,
     ResultId,
     SchedulerPolicyId,
@@ -35,7 +35,7 @@ MAX_SHARED = 1024
 """The number of shared parts whose encoding is cached."""
 
 _encode = msgspec.json.Encoder().encode
-_shared: dict[int, tuple[Part, bytes]] = {}
+_encode_shared = lru_cache(MAX_SHARED)(_encode)
 
 _ENVELOPE: JsonObject = {"invocation_id": "", "tool_id": "", "status": "planned", "created_at": ""}
 """The required members of an invocation, so that single fields can be decoded to their types."""
@@ -138,16 +138,6 @@ def encode_fact(fact: Fact) -> bytes:
         raise StoreError(
             f"the fact {fact.step.name!r} of {fact.invocation_id!r} cannot be written: {error}; use JSON values"
         ) from error
-
-
-def _encode_shared(shared: Part) -> bytes:
-    """Return the encoding of a shared part, from the cache where possible."""
-    known = _shared.get(id(shared))
-    if known is None or known[0] is not shared:
-        if len(_shared) >= MAX_SHARED:
-            _shared.clear()
-        known = _shared[id(shared)] = (shared, _encode(shared))
-    return known[1]
 
 
 def join_lines(lines: Iterable[bytes]) -> bytes:
