@@ -51,24 +51,23 @@ class ModelCapabilities:
     media: frozenset[str] = frozenset()
     max_tools: int | None = None
 
-    def words(self) -> frozenset[str]:
-        """Return the supported features, in the words of a tool's `model_requirements`."""
-        flags = {
+    @property
+    def _flags(self) -> dict[str, bool]:
+        return {
             "strict_schemas": self.strict_schemas,
             "parallel_calls": self.parallel_calls,
             "deferred_refs": self.deferred_refs,
         }
-        return frozenset((*(name for name, has in flags.items() if has), *(f"media:{each}" for each in self.media)))
+
+    def words(self) -> frozenset[str]:
+        """Return the supported features, in the words of a tool's `model_requirements`."""
+        features = (name for name, has in self._flags.items() if has)
+        return frozenset((*features, *(f"media:{each}" for each in self.media)))
 
     def as_json(self) -> JsonObject:
         """Return the JSON form for the record of a surface."""
         media: list[Json] = [*sorted(self.media)]
-        members: JsonObject = {
-            "strict_schemas": self.strict_schemas,
-            "parallel_calls": self.parallel_calls,
-            "deferred_refs": self.deferred_refs,
-            "media": media,
-        }
+        members: JsonObject = {**self._flags, "media": media}
         return members if self.max_tools is None else {**members, "max_tools": self.max_tools}
 
 
