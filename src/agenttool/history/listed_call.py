@@ -92,10 +92,15 @@ def parse_span(option: str, text: str) -> float:
     Raises:
         ConfigError: it is none.
     """
-    span = _SPAN.fullmatch(text.strip())
-    if span is None:
+    seconds = _seconds(text)
+    if seconds is None:
         raise ConfigError(f"{option} must be a length of time, got {text!r}; write 30min, 2h or 7d")
-    return float(span[1]) * _UNITS[span[2]]
+    return seconds
+
+
+def _seconds(text: str) -> float | None:
+    span = _SPAN.fullmatch(text.strip())
+    return None if span is None else float(span[1]) * _UNITS[span[2]]
 
 
 def parse_time(option: str, text: str | None) -> int | None:
@@ -106,9 +111,9 @@ def parse_time(option: str, text: str | None) -> int | None:
     """
     if text is None:
         return None
-    if (span := _SPAN.fullmatch(text.strip())) is not None:
+    if (seconds := _seconds(text)) is not None:
         with suppress(OverflowError):
-            return SystemClock().now_ns() - round(float(span[1]) * _UNITS[span[2]] * 1e9)
+            return SystemClock().now_ns() - round(seconds * 1e9)
     with suppress(ValueError, OverflowError):
         moment = datetime.fromisoformat(text.strip())
         return nanoseconds(moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC))
