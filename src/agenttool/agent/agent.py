@@ -37,7 +37,6 @@ from agenttool.catalog.search.index import ToolIndex
 from agenttool.catalog.surface import Surface
 from agenttool.catalog.unresolved import Unresolved
 from agenttool.codec import json_bytes
-from agenttool.codec.moments import timestamp
 from agenttool.durable.approval_queue import ApprovalQueue, ask_approver
 from agenttool.durable.background import BackgroundCalls
 from agenttool.durable.deferred_results import DeferredResults, Prompts
@@ -50,7 +49,7 @@ from agenttool.hooks.definition import Hook
 from agenttool.journal import steps
 from agenttool.journal.journal import Journal
 from agenttool.policy.actors import ActorGroups
-from agenttool.policy.approvals import Answered, Approver, ByRules, Question
+from agenttool.policy.approvals import Approver, ByRules, Question
 from agenttool.policy.decide import Policy
 from agenttool.policy.rule_check import KnownTools, unmatched_rules
 from agenttool.policy.rules import Rule
@@ -84,25 +83,14 @@ from agenttool.scheduler.rate_limits import TokenBucket
 from agenttool.scheduler.timeouts import Deadlines
 
 
-def _no_jitter() -> float:
-    return 1.0
-
-
-def _no_user() -> OsUser | None:
-    """Return none: this runtime does not know its operating-system user."""
-
-
-def _no_traceback(error: BaseException) -> str | None:
-    """Return none: this runtime records no tracebacks."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
     """The external dependencies of a runtime; `close` is called when it is closed.
 
     A lease is valid for `lease_s`; after that, other processes recover the calls of its owner. `thread` is the id
     of the conversation. `semantic_index` adds search by meaning, and `retriever` replaces the ranking. `vault`
-    leases credentials to calls. `format_crash` returns the traceback of an exception as text, or none to record none.
+    leases credentials to calls. `os_user` returns the user of this process, if it is known. `format_crash` returns the
+    traceback of an exception as text, or none to record none.
     """
 
     clock: Clock
@@ -112,14 +100,14 @@ class World:
     open_calls: OpenCalls
     documents: DocumentStore
     close: Callable[[], Awaitable[None]] | None = None
-    random: Callable[[], float] = _no_jitter
+    random: Callable[[], float] = lambda: 1.0
     lease_s: float = 6.0
     thread: str = "thread"
     semantic_index: SemanticIndex | None = None
     retriever: Retriever | None = None
     vault: CredentialVault | None = None
-    os_user: Callable[[], OsUser | None] = _no_user
-    format_crash: Callable[[BaseException], str | None] = _no_traceback
+    os_user: Callable[[], OsUser | None] = lambda: None
+    format_crash: Callable[[BaseException], str | None] = lambda _: None
 
 
 _TIME, _REST = 12, 20
@@ -278,7 +266,10 @@ class Agent:
             self.recovery = Recovery(core, calls, self._surface_of)
         else:
             self.recovery = OneProcess(core)
+        self.ensure_lease = self.recovery.start
+        self.stored_answer, self.withdraw_question = self.recovery.approvals.answer_of, self.recovery.approvals.withdraw
         self.results = DeferredResults(core)
+        self.end_overdue = self.results.overdue
         self.prompts = Prompts(world.documents, self.results)
         self.background = BackgroundCalls(core)
         self.is_closed = False
@@ -414,7 +405,7 @@ class Agent:
             built_in=[name for each in (READ_RESULT, TOOL_SEARCH) for name in (each, qualified_builtin(each))],
             not_ready=self._sources.not_ready,
         )
-        unmatched = list(unmatched_rules(rules, known, lambda: timestamp(self.core.now_ns())))
+        unmatched = list(unmatched_rules(rules, known, self.core.timestamp))
         errors = [each.message for each in unmatched if each.is_error]
         if errors:
             raise ConfigError("\n".join(errors))
@@ -516,22 +507,6 @@ class Agent:
                 call.core.policy = self.core.policy
         self.recovery.judge_soon()
 
-    async def ensure_lease(self) -> None:
-        """Acquire the lease of this process.
-
-        Raises:
-            StoreError: the lease could not be written.
-        """
-        await self.recovery.start()
-
-    async def stored_answer(self, question: Question) -> Answered | None:
-        """Return an answer that another process received before the question expired."""
-        return await self.recovery.approvals.answer_of(question)
-
-    async def withdraw_question(self, question: Question) -> Answered | None:
-        """Close a question of a call that ends; return the answer that any process accepted before."""
-        return await self.recovery.approvals.withdraw(question)
-
     def ask_approver(self, approve: Approve, question: Question) -> Coroutine[object, object, None]:
         """Ask the approver of the program, and record the answer."""
         return ask_approver(ApprovalQueue(self.core, self.recovery, self.remembered), approve, question)
@@ -540,10 +515,6 @@ class Agent:
         """Withdraw a stored question, unless it was answered: rules that were added later decide about its call."""
         with suppress(StoreError):  # it stays open
             await self.recovery.answer(question.approval_id, ByRules(), by=Approver())
-
-    def end_overdue(self, invocation_id: InvocationId) -> None:
-        """End a parked call whose deferred result did not arrive in time."""
-        self.results.overdue(invocation_id)
 
     def tool_of(self, tool_id: ToolId) -> Tool | None:
         """Return a tool as it is declared now."""

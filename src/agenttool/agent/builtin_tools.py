@@ -237,19 +237,10 @@ async def index_tools(index: ToolIndex) -> None:
         await asyncio.sleep(0)
 
 
-async def prepare_search(index: ToolIndex, seconds: float) -> bool:
-    """Index all tools and wait for the search model; return whether it has encoded all of them."""
-    await index_tools(index)
-    if index.semantic_index is None:
-        return True
-    await asyncio.to_thread(index.semantic_index.wait, seconds)
-    return not index.semantic_index.pending
-
-
 def search_reply(result: ToolSearchResult, scope: SearchScope, loaded: Sequence[Entry], finder: str) -> JsonObject:
     """Return what a model sees of a search: matches, the schemas of loaded tools, and the next step."""
     matches: list[Json] = [
-        {**to_json(match), "description": _first_line(scope[match.tool_id])}
+        {**to_json(match), "description": scope[match.tool_id].tool.declaration.description.partition("\n")[0]}
         for match in result.matches
         if isinstance(match, SearchMatch)
     ]
@@ -264,10 +255,6 @@ def search_reply(result: ToolSearchResult, scope: SearchScope, loaded: Sequence[
 def _definition(entry: Entry) -> JsonObject:
     description = entry.tool.declaration.description
     return {"name": entry.qualified_name, "description": description, "parameters": model_schema_of(entry.tool)}
-
-
-def _first_line(entry: Entry) -> str:
-    return entry.tool.declaration.description.partition("\n")[0]
 
 
 def _next_step(result: ToolSearchResult, loaded: Sequence[Entry], finder: str) -> str:

@@ -8,7 +8,6 @@ from agenttool.agent.agent import Agent
 from agenttool.agent.surface_options import Changes
 from agenttool.agent.surfaces import offered_tools
 from agenttool.catalog.entry import Entry
-from agenttool.codec.moments import timestamp
 from agenttool.errors import ConfigError
 from agenttool.journal.journal import follow_facts
 from agenttool.policy.decide import Policy
@@ -131,7 +130,7 @@ class Inspection:
         tool, policy = self._agent.core.tools[entry], self.policy
         misfits = self.misfits(entry, arguments)
         proposed = arguments if misfits else tool.with_defaults(arguments)[0]
-        now = timestamp(self._agent.core.now_ns())
+        now = self._agent.core.timestamp()
         verdict = policy.decide(tool.subject, proposed, now=now, actor=actor, actor_roles=actor_roles)
         return CallTrial(
             entry=entry,

@@ -11,7 +11,7 @@ from weakref import WeakSet
 from agenttool.agent.builtin_tools import (
     READ_BACK_ID,
     TOOL_SEARCH_ID,
-    prepare_search,
+    index_tools,
     search_reply,
     search_scope,
     tool_search_tool,
@@ -37,7 +37,6 @@ from agenttool.catalog.surface import Surface, SurfaceRequest
 from agenttool.catalog.surface_record import build_surface_record
 from agenttool.catalog.surface_store import ArchivedSurface, SurfaceStore
 from agenttool.catalog.visibility import DEFERRED, decide_visibility
-from agenttool.codec.moments import timestamp
 from agenttool.errors import ConfigError
 from agenttool.journal import steps
 from agenttool.policy.decide import Policy, deny_prefilter
@@ -147,9 +146,7 @@ class AgentSurfaces:
 
     def create(self, request: SurfaceRequest) -> ToolSurface:
         """Create a surface from all tools."""
-        built = self._build(request)
-        self.core.journal.note_apart(steps.SURFACE_CREATED, surface_made(_shortened(built.record)))
-        return self._store(built)
+        return self._publish(self._build(request)).record
 
     def default(self) -> ToolSurface | None:
         """Return the surface of calls that name none: every tool that this agent may call; None if it is closed.
@@ -253,7 +250,12 @@ class AgentSurfaces:
 
     async def prepare_search(self, seconds: float) -> bool:
         """Index all tools and wait for the search model; return whether it has encoded all of them."""
-        return await prepare_search(self._services.index, seconds)
+        index = self._services.index
+        await index_tools(index)
+        if index.semantic_index is None:
+            return True
+        await asyncio.to_thread(index.semantic_index.wait, seconds)
+        return not index.semantic_index.pending
 
     async def change(self, changes: Changes) -> dict[SurfaceId, ToolSurface]:
         """Apply changes; return the renewed surfaces by the ids of those they replace.
@@ -366,9 +368,14 @@ class AgentSurfaces:
 
     def _replace(self, before: Surface, built: Surface) -> Surface:
         built.extra.update(before.extra)
-        replaced = before.record.surface_id
-        self.core.journal.note_apart(steps.SURFACE_UPDATED, surface_made(_shortened(built.record), replaced))
-        self._store(built)
+        return self._publish(built, before.record.surface_id)
+
+    def _publish(self, built: Surface, replaced: SurfaceId | None = None) -> Surface:
+        """Record and store a surface."""
+        step = steps.SURFACE_CREATED if replaced is None else steps.SURFACE_UPDATED
+        self.core.journal.note_apart(step, surface_made(_shortened(built.record), replaced))
+        calls = self.core.registry.calls.values()
+        self.surfaces.add(built, frozenset(call.request.surface_id for call in calls))
         return built
 
     def _build(
@@ -403,7 +410,7 @@ class AgentSurfaces:
         record = build_surface_record(
             visibility,
             surface_id=self.core.ids.new(SURFACE),
-            created_at=timestamp(self.core.now_ns()),
+            created_at=self.core.timestamp(),
             request=request,
             situation=situation,
             policy=self._services.policy,
@@ -431,11 +438,6 @@ class AgentSurfaces:
         is_short = len(policy.book) <= MAX_RULE_REFS
         rules = [rule.ref for rule in policy.book] if is_short else [f"rules:{policy.book.version}"]
         return (f"mode:{policy.mode}", *rules)
-
-    def _store(self, built: Surface) -> ToolSurface:
-        calls = (call for call in self.core.registry.calls.values())
-        self.surfaces.add(built, frozenset(call.request.surface_id for call in calls))
-        return built.record
 
     async def find_for_model(
         self, given: Surface | None, query: str, limit: int, known_as: Mapping[str, str]

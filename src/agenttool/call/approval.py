@@ -17,7 +17,6 @@ from agenttool.call.checkpoint import CheckpointKind, flush, save_checkpoint
 from agenttool.call.evidence import AnswerGiven, Decided
 from agenttool.call.failures import failure_of_stop
 from agenttool.call.judge import (
-    Replacement,
     check_replacement,
     denial,
     judge,
@@ -64,7 +63,6 @@ from agenttool.records import (
     DecisionId,
     Digest,
     ErrorClass,
-    InputStage,
     JsonObject,
     MutationSource,
     PermissionDecision,
@@ -106,8 +104,8 @@ def answer(
         if fault is not None:
             return Refused(approval_id=approval_id, reason=RefusalReason.BAD_INPUT, message=fault)
         if _is_closed(core, question):
-            core.questions.book.withdraw(approval_id, timestamp(core.now_ns()))
-    outcome = core.questions.book.answer(approval_id, given, by=by, now=timestamp(core.now_ns()), shown=shown)
+            core.questions.book.withdraw(approval_id, core.timestamp())
+    outcome = core.questions.book.answer(approval_id, given, by=by, now=core.timestamp(), shown=shown)
     if isinstance(outcome, Answered):
         if asking is not None:
             asking.ensure_recovery().may_finish = True
@@ -201,7 +199,7 @@ async def conclude(
     """
     decision_id = call.next_decision()
     if answered is None:
-        now = timestamp(call.core.now_ns())
+        now = call.core.timestamp()
         return _refused(call, Lazy(lambda: expiry_record(question, decision_id=decision_id, decided_at=now)))
     call.ensure_recovery().may_finish = True
     if isinstance(answered.answer, ByRules):
@@ -246,7 +244,7 @@ async def _decide_by_rules(
         ToolFailure: permission_denied, policy_blocked; or as `ask`.
     """
     verdict = judge(call, tool, proposed)
-    now = timestamp(call.core.now_ns())
+    now = call.core.timestamp()
     decided = AnswerGiven(Lazy(lambda: rules_record(question, verdict, decision_id, now)))
     if verdict.behavior is Behavior.DENY:
         call.note(steps.ANSWERED_NO, decided)
@@ -337,7 +335,7 @@ async def wait_for_answer(call: Call, question: Question) -> Answered | None:
         questions.unstored.discard(approval_id)
         del questions.waiting[approval_id]
         if questions.book.get(approval_id) is not None:
-            questions.book.withdraw(approval_id, timestamp(call.core.now_ns()))
+            questions.book.withdraw(approval_id, call.core.timestamp())
     return answered or await call.core.host.stored_answer(question)
 
 
@@ -365,22 +363,20 @@ async def _wait_for_answer(
     Raises:
         ToolFailure: canceled, dependency_unavailable.
     """
-    core = call.core
-    expiry = core.timing.deadlines.arm(core.timing.loop.time() + core.questions.ttl_s, partial(resolve, future))
+    deadlines, ttl_s = call.core.timing.deadlines, call.core.questions.ttl_s
     # A question that is the work of the tool itself counts as time of the caller; an approval does not.
     is_work = call.tool is not None and bool(call.tool.subject.interface.requires_user_interaction)
-    try:
-        with call.holding_nothing(), paused_timeouts(None if is_work else call.parent):
-            if asking is not None:
-                await _until_program_answers(call, question, future, asking)
-            answered = await run_stoppable(call, _first_answer(call, future))
-    except ToolFailure:
-        # An answer that was accepted is recorded, although the call does not run.
-        answered = None if call.is_parked else await _withdraw(call, question, future)
-        if answered is None:
-            raise
-    finally:
-        core.timing.deadlines.cancel(expiry)
+    with deadlines.within(ttl_s, partial(resolve, future)):
+        try:
+            with call.holding_nothing(), paused_timeouts(None if is_work else call.parent):
+                if asking is not None:
+                    await _until_program_answers(call, question, future, asking)
+                answered = await run_stoppable(call, _first_answer(call, future))
+        except ToolFailure:
+            # An answer that was accepted is recorded, although the call does not run.
+            answered = None if call.is_parked else await _withdraw(call, question, future)
+            if answered is None:
+                raise
     return cast("Answered | None", answered)
 
 
@@ -496,19 +492,12 @@ async def _edited(
     if call.mask is not None:
         updated = cast("JsonObject", restore_redacted(updated, proposed, answered.question.shown))
         call.learn_secrets(tool.redactor, updated)
-    made = Lazy(partial(_decision_of, answered, decision_id, call.mask))
-    by = Replacement(
-        source=MutationSource.PERMISSION_PROMPT,
-        source_ref=decision_id,
-        from_stage=InputStage.PERMISSION_INPUT,
-    )
+    made, digest = Lazy(partial(_decision_of, answered, decision_id, call.mask)), None
     try:
-        edited = replace_input(call, tool, proposed, updated, by)
-    except ToolFailure:
-        call.note(steps.ANSWERED, AnswerGiven(_with_input_digest(made, None)))  # the approval covers no input
-        raise
-    digest = input_digest(edited, call.mask, call.digest_key)
-    call.note(steps.ANSWERED, AnswerGiven(_with_input_digest(made, digest)))
+        edited = replace_input(call, tool, proposed, updated, MutationSource.PERMISSION_PROMPT, decision_id)
+        digest = input_digest(edited, call.mask, call.digest_key)
+    finally:  # the approval of an invalid input covers none
+        call.note(steps.ANSWERED, AnswerGiven(_with_input_digest(made, digest)))
     save_checkpoint(call, CheckpointKind.APPROVED, edited, answered.question)
     if call.core.advisers:
         await request_votes(call, tool, edited)

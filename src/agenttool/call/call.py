@@ -62,6 +62,7 @@ from agenttool.records import (
     ProgressStatus,
     ResultId,
     SchedulingFacts,
+    Timestamp,
     ToolId,
     ToolResult,
     replace,
@@ -119,6 +120,10 @@ class Core:
         self.durable = self.journal.log.durable
         self.now_ns = self.journal.clock.now_ns
         self.scopes = Scopes(self.limiter, self.thread.root)
+
+    def timestamp(self) -> Timestamp:
+        """Return the current time."""
+        return timestamp(self.now_ns())
 
     def with_ancestors(self) -> Iterator["Core"]:
         """Yield this core and its ancestors."""
@@ -501,7 +506,7 @@ class Call:
         """Stop the call, because a timeout has expired."""
         self.stop.reason = self.stop.reason or AbortReason.TIMEOUT
         asking = {each.invocation_id for each in self.children}
-        asked = self.core.questions.book.pending(timestamp(self.core.now_ns())) if asking else ()
+        asked = self.core.questions.book.pending(self.core.timestamp()) if asking else ()
         self.stop.unanswered = next((each.approval_id for each in asked if each.invocation_id in asking), None)
         if self.drive is not None:
             self.drive.stop()

@@ -377,8 +377,7 @@ def _compared(
     """Yield each part of a checkpoint and whether the journal agrees; each comparison relies on those before it."""
     yield "tool", checkpoint.tool_id == recorded.tool_id
     yield "start", kind in _BEFORE_START or recorded.started_at is not None
-    request = checkpoint.request
-    yield "caller", all(getattr(request, name) == getattr(recorded, name) for name in _CALLER)
+    yield "caller", all(getattr(checkpoint, name) == getattr(recorded, name) for name in _CALLER)
     yield "model_input", _agrees(recorded.model_input, checkpoint.model_input)
     if kind == CheckpointKind.PLANNED:
         yield "dependencies", checkpoint.depends_on == recorded.depends_on

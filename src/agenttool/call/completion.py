@@ -30,7 +30,6 @@ from agenttool.records import (
     PERSISTENCE,
     UNSET,
     AbortReason,
-    Digest,
     ErrorClass,
     HookEvent,
     InvocationStatus,
@@ -138,7 +137,7 @@ async def persist_result(call: Call, mapped: Mapped) -> ToolResult:
     if plan is INLINE and not mapped.payloads:
         return mapped.result
     call.phase = _PERSIST_RESULT
-    now = timestamp(call.core.now_ns())
+    now = call.core.timestamp()
     draft = await _store_all(call, mapped, plan)
     ref = await _store(call, plan.payload) if plan.payload is not None else None
     result, decision = apply_plan(plan, draft, ref, decision_id=PERSISTENCE.compose(call.unique), created_at=now)
@@ -176,7 +175,7 @@ async def _store_all(call: Call, mapped: Mapped, plan: PersistencePlan) -> ToolR
         if plan.stores_media and await _store(call, payload) is not None:
             continue
         if plan.stores_media:
-            draft = expire_payload(draft, payload.ref.id or "", expires_at=timestamp(call.core.now_ns()))
+            draft = expire_payload(draft, payload.ref.id or "", expires_at=call.core.timestamp())
         if draft.native_output_ref == payload.ref.id:
             draft = replace(draft, native_output_ref=None)
     return draft
@@ -187,19 +186,14 @@ async def _store(call: Call, payload: Payload) -> Ref | None:
     digest = payload.ref.digest
     if digest is None:
         return None
-    uri, fault = await guard(_put(call, payload.data, digest))
+    payloads, reader = call.core.payloads, PayloadReader(call.core.thread, call.actor_ref)
+    putting = asyncio.ensure_future(payloads.store.put(payload.data, digest))
+    uri, fault = await guard(_despite_cancel(call, putting))
     if fault is not None:
         return None
-    await guard(
-        call.core.payloads.grant_read(PayloadReader(call.core.thread, call.actor_ref), digest)
-    )  # on failure a program can still fetch it by its digest
+    await guard(payloads.grant_read(reader, digest))  # on failure a program can still fetch it by its digest
     call.core.host.offer_read_back(call.surface)
     return replace(payload.ref, uri=str(uri))
-
-
-async def _put(call: Call, data: bytes, digest: Digest) -> str:
-    """Store bytes and return their address."""
-    return await _despite_cancel(call, asyncio.ensure_future(call.core.payloads.store.put(data, digest)))
 
 
 async def _despite_cancel(call: Call, work: "asyncio.Future[_T]") -> _T:

@@ -10,7 +10,6 @@ from agenttool.call.call import Call, Core
 from agenttool.call.call_state import MAX_ATTEMPTS
 from agenttool.call.evidence import cancel_state
 from agenttool.codec import read, write
-from agenttool.codec.moments import timestamp
 from agenttool.errors import RecordError, StoreError, ToolFailure, words_of
 from agenttool.journal import steps
 from agenttool.policy.approvals import Approver
@@ -47,7 +46,7 @@ def request_cancel(call: Call, reason: AbortReason, by: Approver | None = None) 
     if call.stop.cancellation is None:
         failure = _why_not_cancelable(call)
         call.stop.cancellation = Cancellation(
-            cancel_requested=timestamp(call.core.now_ns()),
+            cancel_requested=call.core.timestamp(),
             abort_reason=reason,
             message=failure,
             requested_by=None if by is None else by.members(),
@@ -85,7 +84,7 @@ def record_cancellation(call: Call) -> None:
 def acknowledge(call: Call) -> None:
     """Record that the tool acknowledged the cancellation: it ended when it was interrupted."""
     if call.stop.cancellation is not None:
-        call.stop.cancellation = replace(call.stop.cancellation, cancel_acknowledged=timestamp(call.core.now_ns()))
+        call.stop.cancellation = replace(call.stop.cancellation, cancel_acknowledged=call.core.timestamp())
         call.note(steps.CANCEL_ACKNOWLEDGED, cancel_state(call.stop.cancellation))
 
 
@@ -109,7 +108,7 @@ def _why_not_cancelable(call: Call) -> str | None:
 
 def is_interruptible(call: Call) -> bool:
     """Return whether a user interruption stops a running call; its tool and its batch decide."""
-    declared = call.tool.interrupt_behavior if call.tool is not None else None
+    declared = None if call.tool is None else call.tool.subject.interface.interrupt_behavior
     return stops_on_interrupt(declared, None if call.batch is None else call.batch.policy.interrupt_behavior)
 
 
@@ -194,7 +193,7 @@ def failed_result(call: Call, error: ToolError) -> Mapped:
         valid_error(call, error),
         result_id=call.result_id,
         invocation_id=call.invocation_id,
-        created_at=timestamp(call.core.now_ns()),
+        created_at=call.core.timestamp(),
         scrubber=call.scrubber,
     )
     return Mapped(result=result)

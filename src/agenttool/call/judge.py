@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Awaitable, Coroutine
-from dataclasses import dataclass
 from typing import cast
 
 from agenttool.call.call import Call
@@ -11,7 +10,6 @@ from agenttool.call.failures import describe_misfits, refuse_if_stopped
 from agenttool.call.services import guard
 from agenttool.call.tool import Tool
 from agenttool.codec import clone, json_bytes, parse_object
-from agenttool.codec.moments import timestamp
 from agenttool.errors import ToolFailure
 from agenttool.hooks.execution import HookRun, HookRuns, run_hooks
 from agenttool.hooks.reply import changed_fields
@@ -235,19 +233,19 @@ log = logging.getLogger("agenttool.approvals")
 def judge(call: Call, tool: Tool, proposed: JsonObject) -> Verdict:
     """Return the verdict of the policy; it is cached for tools without rules about arguments."""
     policy, hook_votes, external_votes = call.core.policy, call.votes.hooks, call.votes.advisers
-    if not hook_votes and not external_votes and not tool.has_computed_facts:
+    if not hook_votes and not external_votes and not tool.subject.computed:
         standing = policy.standing(tool.subject, proposed)
         if standing is not None:
             return standing
     facts = None
-    if tool.has_computed_facts:
+    if tool.subject.computed:
         known = tool.safety.facts_for(proposed).record
         facts = EffectFacts(
             is_read_only=bool(known.is_read_only),
             is_destructive=known.is_destructive is not False,
             is_open_world=known.is_open_world is not False,
         )
-    now = timestamp(call.core.now_ns())
+    now = call.core.timestamp()
     verdict = policy.decide(
         tool.subject,
         proposed,
@@ -337,19 +335,11 @@ async def _advised(adviser: Adviser, question: AdviceQuestion) -> object:
     return await adviser.judge.advise(question)
 
 
-_LATER = {
-    InputStage.OBSERVABLE_INPUT: (InputStage.PERMISSION_INPUT, InputStage.CALL_INPUT),
-    InputStage.PERMISSION_INPUT: (InputStage.CALL_INPUT,),
+_STAGES = {
+    MutationSource.HOOK: (InputStage.OBSERVABLE_INPUT, (InputStage.PERMISSION_INPUT, InputStage.CALL_INPUT)),
+    MutationSource.PERMISSION_PROMPT: (InputStage.PERMISSION_INPUT, (InputStage.CALL_INPUT,)),
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Replacement:
-    """The source of a replaced input, and the stage of the original."""
-
-    source: MutationSource
-    source_ref: str
-    from_stage: InputStage
+"""The stage of the input that a source replaces, and the stages of the new input."""
 
 
 def check_replacement(
@@ -377,26 +367,29 @@ def check_replacement(
     return after
 
 
-def replace_input(call: Call, tool: Tool, before: JsonObject, after: JsonObject, by: Replacement) -> JsonObject:
+def replace_input(
+    call: Call, tool: Tool, before: JsonObject, after: JsonObject, source: MutationSource, source_ref: str
+) -> JsonObject:
     """Return the replaced input after policy, schema and the tool's own checks accept it.
 
     Raises:
         ToolFailure: input_mutation_failed, schema_validation_failed, invalid_arguments, or a preflight failed.
     """
-    after = check_replacement(call, tool, before, after, by.source)
+    after = check_replacement(call, tool, before, after, source)
     if after is before:
         return before
     if tool.preflight is not None and not is_denied(call, tool, after):
         tool.preflight(clone(after))
     after = tool.with_integers(after) if tool.validated is None else tool.validated(after)
     call.learn_secrets(tool.redactor, after)
+    from_stage, stages = _STAGES[source]
     note = InputNoted(
-        _LATER[by.from_stage],
+        stages,
         json_bytes(after),
         call.mask,
-        by.source,
-        by.source_ref,
-        by.from_stage,
+        source,
+        source_ref,
+        from_stage,
         changed_fields(before, after),
         None,
         call.next_mutation(),

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable,
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, Token
 from functools import partial
+from math import inf
 from typing import TypeVar
 
 from agenttool.call.call import Call
@@ -31,7 +32,6 @@ from agenttool.records import (
 from agenttool.results.failure import guided
 from agenttool.results.redaction import InputMask, compile_scrubber
 from agenttool.scheduler.drive import CLOSED_ITSELF, Drive, Stopped
-from agenttool.scheduler.timeouts import Deadline
 
 _within: ContextVar[tuple[InvocationId, ...]] = ContextVar("calls_within", default=())
 """The calls that the present code runs within; its tasks and threads inherit them.
@@ -200,13 +200,10 @@ async def pause(call: Call, seconds: float) -> None:
     Raises:
         ToolFailure: canceled, sibling_canceled, timeout.
     """
-    core = call.core
-    over: asyncio.Future[None] = core.timing.loop.create_future()
-    alarm = core.timing.deadlines.arm(core.timing.deadlines.now() + seconds, partial(resolve, over))
-    try:
+    timing = call.core.timing
+    over: asyncio.Future[None] = timing.loop.create_future()
+    with timing.deadlines.within(seconds, partial(resolve, over)):
         await run_outside(call, _until(over))
-    finally:
-        core.timing.deadlines.cancel(alarm)
 
 
 def resolve(waiting: "asyncio.Future[None] | asyncio.Future[object]") -> None:
@@ -265,10 +262,6 @@ def mask_credentials(call: Call, values: Mapping[str, str]) -> CallSecrets | Non
     return secrets
 
 
-async def _until(over: "asyncio.Future[None]") -> None:
-    await over
-
-
 async def send_and_wait(call: Call, later: DeferredTool, send: Callable[[], Awaitable[object]]) -> object:
     """Send the request of a call and return its result; a detached call is parked instead.
 
@@ -282,28 +275,25 @@ async def send_and_wait(call: Call, later: DeferredTool, send: Callable[[], Awai
     expires_at_ns = later.until_ns(call.invocation_id, call.started_ns)
     result: asyncio.Future[object] = core.timing.loop.create_future()
     core.questions.waiting[key] = result  # it may arrive before the acknowledgement
-    deadline = None
     try:
         save_checkpoint(call, CheckpointKind.SENDING, call.final_input, expires_at_ns=expires_at_ns)
         await flush(call)
-        deadline = _arm_deadline(call, expires_at_ns)
-        output = await _sent(call, later, send, result)
-        if not isinstance(output, Deferral):
-            return output
-        _release_permit(call)
-        if not result.done():
-            note_backgrounded(call, output)
-            if call.background is None:
-                call.become_idle()
-                try:
-                    save_checkpoint(call, CheckpointKind.REMOTE, call.final_input, expires_at_ns=expires_at_ns)
-                    await _wait_for_result(call, later, result)
-                finally:
-                    call.resume()
+        with core.timing.deadlines.within(_left_s(call, expires_at_ns), partial(stop, call, AbortReason.TIMEOUT)):
+            output = await _sent(call, later, send, result)
+            if not isinstance(output, Deferral):
+                return output
+            _release_permit(call)
+            if not result.done():
+                note_backgrounded(call, output)
+                if call.background is None:
+                    call.become_idle()
+                    try:
+                        save_checkpoint(call, CheckpointKind.REMOTE, call.final_input, expires_at_ns=expires_at_ns)
+                        await _wait_for_result(call, later, result)
+                    finally:
+                        call.resume()
     finally:
         core.questions.waiting.pop(key, None)
-        if deadline is not None:
-            core.timing.deadlines.cancel(deadline)
     if result.done():
         return await read_result(call, later, result.result())
     return await _park(call, expires_at_ns)
@@ -374,21 +364,16 @@ async def _park(call: Call, expires_at_ns: int | None) -> object:
     save_checkpoint(call, CheckpointKind.REMOTE, call.final_input, expires_at_ns=expires_at_ns, is_unowned=True)
     call.ensure_recovery().is_parked = True
     core.registry.discard(call.invocation_id)
-    left_s = None if expires_at_ns is None else max(expires_at_ns - core.now_ns(), 0) / 1e9
-    if left_s is not None and not core.durable:
-        core.timing.deadlines.arm(
-            core.timing.deadlines.now() + left_s, partial(core.host.end_overdue, call.invocation_id)
-        )
+    if expires_at_ns is not None and not core.durable:
+        deadlines, end = core.timing.deadlines, partial(core.host.end_overdue, call.invocation_id)
+        deadlines.arm(deadlines.now() + _left_s(call, expires_at_ns), end)
     await flush(call)
     raise ToolFailure(failure_of_stop(call))
 
 
-def _arm_deadline(call: Call, expires_at_ns: int | None) -> Deadline | None:
-    """Stop a call that sends its request or waits for its result at the deadline of the result."""
-    if expires_at_ns is None:
-        return None
-    deadlines, left_s = call.core.timing.deadlines, max(expires_at_ns - call.core.now_ns(), 0) / 1e9
-    return deadlines.arm(deadlines.now() + left_s, partial(stop, call, AbortReason.TIMEOUT))
+def _left_s(call: Call, expires_at_ns: int | None) -> float:
+    """Return the seconds until a time; infinite without one."""
+    return inf if expires_at_ns is None else max(expires_at_ns - call.core.now_ns(), 0) / 1e9
 
 
 async def _wait_for_result(call: Call, later: DeferredTool, result: "asyncio.Future[object]") -> None:
@@ -402,7 +387,7 @@ async def _wait_for_result(call: Call, later: DeferredTool, result: "asyncio.Fut
     recovery.is_remote = True
     try:
         with call.holding_nothing():
-            waited = await drive.run(_until_result(result))
+            waited = await drive.run(_until(result))
     finally:
         call.drive, recovery.is_remote = None, False
     call.stop.interrupted = call.stop.interrupted or drive.caller_canceled
@@ -426,8 +411,8 @@ async def _has_arrived(call: Call, result: "asyncio.Future[object]") -> bool:
     return result.done()
 
 
-async def _until_result(result: "asyncio.Future[object]") -> object:
-    return await asyncio.shield(result)
+async def _until(waiting: "asyncio.Future[_T]") -> _T:
+    return await asyncio.shield(waiting)
 
 
 async def withdraw_call(call: Call, later: DeferredTool) -> None:

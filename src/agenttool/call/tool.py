@@ -22,7 +22,6 @@ from agenttool.records import (
     ExecutionProfile,
     HookEvent,
     InputContract,
-    InterruptBehavior,
     Json,
     JsonObject,
     MutationPolicy,
@@ -68,7 +67,6 @@ class Tool:
     entry: Entry
     tool_id: ToolId
     name: str
-    model_schema: JsonObject
     check_model: Checker
     check_runtime: Checker
     defaults: JsonObject
@@ -84,13 +82,13 @@ class Tool:
     redactor: Redactor | None
     hooks: dict[HookEvent, tuple[Hook, ...]]
     subject: Subject
-    has_computed_facts: bool
+
     safety: ToolSafety
     shared_state: str | None
     start: Callable[[Job], Coroutine[object, object, object]]
     copies_input: bool
     supports_cancel: bool
-    interrupt_behavior: InterruptBehavior | None
+
     timeout_s: float | None
     idle_timeout_s: float | None
     supports_retries: bool
@@ -214,7 +212,6 @@ def compile_tool(entry: Entry, subject: Subject, hooks: Iterable[Hook], source: 
         entry=entry,
         tool_id=entry.tool_id,
         name=entry.qualified_name,
-        model_schema=model_schema,
         check_model=check_model,
         check_runtime=check_runtime,
         defaults=defaults,
@@ -230,13 +227,11 @@ def compile_tool(entry: Entry, subject: Subject, hooks: Iterable[Hook], source: 
         redactor=redactor,
         hooks=its_hooks,
         subject=subject,
-        has_computed_facts=bool(subject.computed),
         safety=safety,
         shared_state=declared.shared_state,
         start=declared.executor.start,
         copies_input=declared.copies_input,
         supports_cancel=bool(profile.supports_cancel),
-        interrupt_behavior=interface.interrupt_behavior,
         timeout_s=min(timeouts) / 1000 if timeouts else None,
         idle_timeout_s=_idle_timeout_of(profile),
         supports_retries=profile.supports_retries is True,

@@ -8,7 +8,6 @@ from agenttool.call.approval import answer as record_answer
 from agenttool.call.approval import answer_in, forget
 from agenttool.call.call import Core
 from agenttool.call.services import Approve, guard
-from agenttool.codec.moments import timestamp
 from agenttool.durable.one_process import OneProcess, copy_of
 from agenttool.durable.recovery import Recovery
 from agenttool.durable.remembered_rules import RememberedRules
@@ -66,7 +65,7 @@ class ApprovalQueue:
         Questions of other calls, and those that are excepted, are not read.
         """
         found: list[Question] = []
-        calls, now = [invocation_id], timestamp(self._core.now_ns())
+        calls, now = [invocation_id], self._core.timestamp()
         for each in calls:
             known = self._core.questions.book.of_call(each, now)
             question = None if known is not None and known.approval_id in besides else await self.of_call(each)

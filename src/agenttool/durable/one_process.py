@@ -3,7 +3,6 @@
 from agenttool.call.approval import answer, questions_for_rules
 from agenttool.call.call import Core
 from agenttool.codec import Lazy, clone, read_own, write_own
-from agenttool.codec.moments import timestamp
 from agenttool.policy.approvals import Answer, Answered, Approver, ByRules, Question, Refused
 from agenttool.records import AbortReason, ApprovalId, Digest, InvocationId, SuggestedUpdate, replace
 
@@ -47,7 +46,7 @@ class OneProcess:
 
     async def questions(self, limit: int, after: ApprovalId | None = None) -> tuple[Question, ...]:
         """Return the open questions, the oldest first."""
-        pending = self._core.questions.book.pending(timestamp(self._core.now_ns()))
+        pending = self._core.questions.book.pending(self._core.timestamp())
         return tuple(copy_of(each) for each in pending if after is None or each.approval_id > after)[:limit]
 
     async def question(self, approval_id: ApprovalId) -> Question | None:
@@ -57,7 +56,7 @@ class OneProcess:
 
     async def question_of(self, invocation_id: InvocationId) -> Question | None:
         """Return the open question of a call; none if it waits for no answer."""
-        found = self._core.questions.book.of_call(invocation_id, timestamp(self._core.now_ns()))
+        found = self._core.questions.book.of_call(invocation_id, self._core.timestamp())
         return None if found is None else copy_of(found)
 
     async def closed(self, approval_id: ApprovalId) -> Refused:

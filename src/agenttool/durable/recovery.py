@@ -433,7 +433,7 @@ class Recovery:
             if question is not None and waiting is None:
                 continue  # the checkpoint is on disk, and the call is about to wait
             with suppress(StoreError):  # it is read again with the next poll
-                answered = None if question is None else self.approvals.load(question, body)
+                answered = self.approvals.load(question, body)
                 del self._early[approval_id]
                 if waiting is not None and not waiting.done():
                     waiting.set_result(answered)
@@ -565,6 +565,4 @@ class Recovery:
             return resume_deferred(call, tool, checkpoint, opened)
         if opened.kind == CheckpointKind.PLANNED:
             return resume_planned(call, checkpoint)
-        question, body = checkpoint.question, opened.answer
-        answered = self.approvals.load(question, body) if question is not None and body is not None else None
-        return resume_call(call, tool, checkpoint, answered)
+        return resume_call(call, tool, checkpoint, self.approvals.load(checkpoint.question, opened.answer))

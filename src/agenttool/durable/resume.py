@@ -33,7 +33,6 @@ from agenttool.call.phases.schedule import release, schedule
 from agenttool.call.run import run_call
 from agenttool.call.running import RunningWithin, read_result, send_and_wait, withdraw_call
 from agenttool.call.tool import Tool
-from agenttool.codec.moments import timestamp
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.journal.projection import invocation_of, may_have_acted, records_of, result_in
@@ -290,7 +289,7 @@ async def _wait_again(call: Call, tool: Tool, call_input: JsonObject, question: 
     Raises:
         ToolFailure: as `wait_for_answer`.
     """
-    if has_passed(question.expires_at, timestamp(call.core.now_ns())):
+    if has_passed(question.expires_at, call.core.timestamp()):
         return None
     call.core.questions.book.open(question)
     if judge(call, tool, call_input).behavior is not Behavior.ASK:
@@ -318,7 +317,7 @@ def _check_approval(call: Call, tool: Tool, call_input: JsonObject, checkpoint: 
     """
     if checkpoint.status is InvocationStatus.AWAITING_APPROVAL:
         raise ToolFailure(_process_died(call))  # an edit that did not fit
-    if has_passed(question.expires_at, timestamp(call.core.now_ns())):
+    if has_passed(question.expires_at, call.core.timestamp()):
         message = f"the approval expired at {question.expires_at}, before the call started; call it again"
         raise ToolFailure(
             guided(

@@ -15,7 +15,6 @@ from agenttool.call.call import Call, Core
 from agenttool.call.checkpoint import Checkpoint, CheckpointKind, checkpoint_in, checkpoint_mismatch
 from agenttool.call.judge import judge
 from agenttool.codec import digest_of_bytes, read_stored, write_own
-from agenttool.codec.moments import timestamp
 from agenttool.durable.resume import restore_call
 from agenttool.errors import StoreError
 from agenttool.journal import steps
@@ -23,7 +22,6 @@ from agenttool.journal.projection import records_of
 from agenttool.policy.approvals import (
     Answer,
     Answered,
-    Approvals,
     Approver,
     ByRules,
     Deny,
@@ -31,6 +29,7 @@ from agenttool.policy.approvals import (
     Question,
     RefusalReason,
     Refused,
+    check_answer,
     decided_by_rules,
     end_in_records,
     refused,
@@ -123,9 +122,7 @@ class StoredApprovals:
             fault = fault_of_edit(self._call_of(opened, checkpoint), question, given, checkpoint.arguments)
         if fault is not None:
             return Refused(approval_id=approval_id, reason=RefusalReason.BAD_INPUT, message=fault)
-        book = Approvals()
-        book.open(question)
-        outcome = book.answer(approval_id, given, by=by, now=timestamp(self.core.now_ns()), shown=shown)
+        outcome = check_answer(question, given, by=by, now=self.core.timestamp(), shown=shown)
         if isinstance(outcome, Answered):
             status = await self.calls.answer(approval_id, record_answer(self.core, outcome), now_ns=self.core.now_ns())
             if status is AnswerStatus.EXPIRED:
@@ -138,8 +135,7 @@ class StoredApprovals:
         """Return the answer in the store, though this process has not polled it yet; none if there is none."""
         with suppress(StoreError):
             opened = await self.calls.by_approval(question.approval_id)
-            if opened is not None and opened.answer is not None:
-                return self.load(question, opened.answer)
+            return None if opened is None else self.load(question, opened.answer)
         return None
 
     async def withdraw(self, question: Question) -> Answered | None:
@@ -153,9 +149,20 @@ class StoredApprovals:
                 return await self.answer_of(question)
         return None
 
-    def load(self, question: Question, body: bytes) -> Answered | None:
-        """Return the answer in a body; see `load_answer`."""
-        return load_answer(self.core.journal.log.read, question, body)
+    def load(self, question: Question | None, body: bytes | None) -> Answered | None:
+        """Return a stored answer; one without a fact in the journal denies. None if there is none that can be read.
+
+        Raises:
+            StoreError: the journal could not be read.
+        """
+        stored = read_stored(body, StoredAnswer)
+        if question is None or body is None or stored is None:
+            return None
+        if not _is_recorded(self.core.journal.log.read, question.approval_id, body, stored.after):
+            denied = Deny(message=FORGED)
+            stored = replace(stored, answer=denied, by=Approver(), at=question.asked_at, shown_digest=None)
+        outcome = check_answer(question, stored.answer, by=stored.by, now=stored.at, shown=stored.shown_digest)
+        return outcome if isinstance(outcome, Answered) else None
 
     def is_decided_by_rules(self, opened: OpenCall) -> bool:
         """Return whether the rules of this process decide about a waiting call without an approver."""
@@ -211,25 +218,6 @@ def record_answer(core: Core, answered: Answered) -> bytes:
     body = write_own(stored)
     core.journal.note_apart(steps.ANSWER_GIVEN, _fact_of(answered.question.approval_id, body))
     return body
-
-
-def load_answer(read_facts: ReadFacts, question: Question, body: bytes) -> Answered | None:
-    """Return a stored answer; one without a fact in the journal denies. None if the body cannot be read.
-
-    Raises:
-        StoreError: the journal could not be read.
-    """
-    stored = read_stored(body, StoredAnswer)
-    if stored is None:
-        return None
-    if not _is_recorded(read_facts, question.approval_id, body, stored.after):
-        denied = Deny(message=FORGED)
-        stored = replace(stored, answer=denied, by=Approver(), at=question.asked_at, shown_digest=None)
-    book = Approvals()
-    book.open(question)
-    by, now, shown = stored.by, stored.at, stored.shown_digest
-    outcome = book.answer(question.approval_id, stored.answer, by=by, now=now, shown=shown)
-    return outcome if isinstance(outcome, Answered) else None
 
 
 def is_forged(read_facts: ReadFacts, opened: OpenCall) -> bool:

@@ -287,19 +287,11 @@ class Approvals:
         now: Timestamp,
         shown: Question | Digest | None = None,
     ) -> Answered | Refused:
-        """Record the one answer of the approver `by` to a question; a refused answer changes nothing.
-
-        An answer with what the approver was shown, or its digest, is refused if that is not the question.
-        """
+        """Record the one answer of the approver `by` to a question; a refused answer changes nothing."""
         question = self._open.get(approval_id) if isinstance(cast("object", approval_id), str) else None
         if question is None:
             return self.closed(ApprovalId(str(approval_id)))
-        if has_passed(question.expires_at, now):
-            return refused(approval_id, RefusalReason.EXPIRED)
-        digest = shown.shown_digest if isinstance(shown, Question) and shown is not question else shown
-        if digest is not None and digest is not question and digest != question.shown_digest:
-            return refused(approval_id, RefusalReason.OTHER_QUESTION)
-        answered = _read_answer(question, answer, by, now, was_shown=shown is not None)
+        answered = check_answer(question, answer, by=by, now=now, shown=shown)
         if isinstance(answered, Answered):
             is_by_rules = isinstance(answer, ByRules)
             self._end(decided_by_rules(approval_id) if is_by_rules else refused(approval_id, _ANSWERED, by.name))
@@ -372,9 +364,19 @@ def end_in_records(records: Iterable[Record], question: DecisionId) -> Refused |
     return None
 
 
-def _read_answer(
-    question: Question, answer: Answer, by: Approver, now: Timestamp, *, was_shown: bool
+def check_answer(
+    question: Question, answer: Answer, *, by: Approver, now: Timestamp, shown: Question | Digest | None
 ) -> Answered | Refused:
+    """Return the answer of the approver `by` to an open question, or why it is refused.
+
+    An answer with what the approver was shown, or its digest, is refused if that is not the question.
+    """
+    if has_passed(question.expires_at, now):
+        return refused(question.approval_id, RefusalReason.EXPIRED)
+    if shown is not None and shown is not question:
+        digest = shown.shown_digest if isinstance(shown, Question) else shown
+        if digest != question.shown_digest:
+            return refused(question.approval_id, RefusalReason.OTHER_QUESTION)
     digest, rule, problem = question.input_digest, None, RefusalReason.BAD_ANSWER
     try:
         _check_said(answer, by.claim)
@@ -393,7 +395,7 @@ def _read_answer(
         by=by,
         at=now,
         input_digest=digest,
-        was_shown=was_shown,
+        was_shown=shown is not None,
         rule=rule,
     )
 

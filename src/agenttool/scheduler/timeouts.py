@@ -5,7 +5,8 @@ a heap, and the loop has one timer for the earliest.
 """
 
 from asyncio import AbstractEventLoop, TimerHandle
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from heapq import heapify, heappop, heappush
 from math import inf
 
@@ -49,6 +50,15 @@ class Deadlines:
         self._stale += 1
         if self._stale > STALE_ALLOWED and self._stale * 2 > len(self._heap):
             self._sweep()
+
+    @contextmanager
+    def within(self, seconds: float, callback: Callable[[], None]) -> Generator[None]:
+        """Call a callback after some time, or never if that is `inf`, unless the context ends before."""
+        deadline = self.arm(self.now() + seconds, callback)
+        try:
+            yield
+        finally:
+            self.cancel(deadline)
 
     def move(self, deadline: Deadline, at: float) -> None:
         """Move a deadline, unless it has expired. Moving it to a later time costs nothing until it is due."""

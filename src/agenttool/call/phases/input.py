@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from agenttool.call.call import Call
 from agenttool.call.failures import describe_misfits, failure_of_stop
-from agenttool.call.judge import Replacement, is_denied, refuse_stop_and_fault, replace_input, run_hooks_at
+from agenttool.call.judge import is_denied, refuse_stop_and_fault, replace_input, run_hooks_at
 from agenttool.call.tool import Tool
 from agenttool.catalog.entry import Entry
 from agenttool.catalog.surface import Surface
@@ -286,6 +286,6 @@ async def pre_hooks(call: Call, tool: Tool, observable: JsonObject) -> JsonObjec
     proposed = observable
     if outcome.updated_input is not None:
         last = next(run for run in reversed(outcome.runs) if run.reply.updated_input is not None)
-        by = Replacement(source=MutationSource.HOOK, source_ref=last.hook.name, from_stage=InputStage.OBSERVABLE_INPUT)
-        proposed = replace_input(call, tool, observable, outcome.updated_input, by)
+        updated, hook = outcome.updated_input, last.hook.name
+        proposed = replace_input(call, tool, observable, updated, MutationSource.HOOK, hook)
     return proposed

@@ -15,7 +15,6 @@ from agenttool.call.judge import (
 )
 from agenttool.call.tool import Tool
 from agenttool.codec import json_bytes
-from agenttool.codec.moments import timestamp
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.policy.rules import has_passed
@@ -81,7 +80,7 @@ async def _decide(call: Call, tool: Tool, proposed: JsonObject) -> JsonObject:
 
 def has_expired(call: Call) -> bool:
     """Return whether the permission of a call has expired (AT-PERM-28)."""
-    return call.votes.allowed_until is not None and has_passed(call.votes.allowed_until, timestamp(call.core.now_ns()))
+    return call.votes.allowed_until is not None and has_passed(call.votes.allowed_until, call.core.timestamp())
 
 
 def _encoded(call: Call, proposed: JsonObject) -> bytes:
