@@ -228,6 +228,17 @@ async def test_a_plain_result_is_stored_in_few_words_and_says_its_text_once():
     assert [line.count(b"needle") for line in ends] == [2, 2], "once asked, once answered"
 
 
+async def test_an_input_whose_default_is_filled_in_is_stored_once_and_reads_back():
+    async with Runtime.open(tools=[add], rules=ALLOW) as rt:
+        await rt.call("add", {"a": 4711})
+        facts = [fact for _, fact in rt._core.journal.log.read(0, 1000)]
+    (end,) = [encode_fact(fact) for fact in facts if fact.step.ends]
+    assert end.count(b"4711") == 2, "as it was given, and with its default"
+    read = decode_fact(end, STEPS)
+    assert reported([*facts[:-1], read]) == reported(facts)
+    assert encode_fact(read) == end
+
+
 _line = st.tuples(st.sampled_from([b"", b"x"]), st.sampled_from([b"", b"\tone", b"\ttwo"]))
 
 

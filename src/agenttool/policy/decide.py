@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fnmatch import translate
-from itertools import chain
 from typing import NamedTuple
 
 from agenttool.policy.actors import ActorGroups
@@ -171,7 +170,7 @@ class Policy:
     def _may_reach_own_files(self, arguments: Json) -> bool:
         """Return whether a text of a call may be a protected path of this policy or of a parent."""
         is_here = bool(self.workspace.protected) and any(
-            map(self.workspace.may_protect, chain(names_in(arguments), texts_in(arguments)))
+            map(self.workspace.may_protect, [*names_in(arguments), *texts_in(arguments)])
         )
         return is_here or (self.parent is not None and self.parent._may_reach_own_files(arguments))  # noqa: SLF001 -- same class
 

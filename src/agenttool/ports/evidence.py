@@ -142,7 +142,9 @@ class InputNoted(Evidence, frozen=True):
 
     def contributes(self) -> Mapping[str, object]:
         """Return the input under each of its stages."""
-        fields: dict[str, object] = {stage.value: shown(self.value, self.redactor) for stage in self.stages}
+        fields: dict[str, object] = dict.fromkeys(
+            [each.value for each in self.stages], shown(self.value, self.redactor)
+        )
         return fields if self.mutation_id is None else {**fields, "input_mutation_refs": (self.mutation_id,)}
 
     def records(self, fact: Fact) -> tuple[Record, ...]:
@@ -163,6 +165,23 @@ class InputNoted(Evidence, frozen=True):
                 created_at=timestamp(fact.at_ns),
             ),
         )
+
+
+_LATER_STAGES = (InputStage.OBSERVABLE_INPUT, InputStage.PERMISSION_INPUT, InputStage.CALL_INPUT)
+
+
+def change_by_runtime(
+    unique: str,
+    value: bytes,
+    source_ref: str,
+    changed_fields: tuple[str, ...],
+    reason: str | None,
+    redactor: Redacts | None = None,
+) -> InputNoted:
+    """Return the first change of an input, by defaults or normalization; `unique` is of the id of its call."""
+    mutation_id: MutationId = f"mut_{unique}-1"  # pyright: ignore[reportAssignmentType] -- spares the call of a NewType
+    source, stage = MutationSource.RUNTIME, InputStage.MODEL_INPUT
+    return InputNoted(_LATER_STAGES, value, redactor, source, source_ref, stage, changed_fields, reason, mutation_id)
 
 
 class SharedDecision(Part, frozen=True, array_like=True, omit_defaults=False, eq=False):
@@ -198,7 +217,7 @@ class CallLaunched(Evidence, frozen=True):
         decision = self.shared.decision
         match event:
             case EventType.PERMISSION_REQUESTED:
-                is_sealed = hides(self.request.redactor, self._judged)
+                is_sealed = self.request.redactor is not None and hides(self.request.redactor, self._judged)
                 asked: JsonObject = {"prompted": False, "decision_id": self._decision_id, "sealed": is_sealed}
                 return {**asked, "salted": True} if is_sealed else asked
             case EventType.PERMISSION_DECIDED:
@@ -215,7 +234,7 @@ class CallLaunched(Evidence, frozen=True):
             **requested,
             **({} if refs is None else {"policy_refs": refs}),
             "permission_decision_refs": (self._decision_id,),
-            "permission_input": shown(self.request.model_input, self.request.redactor),
+            "permission_input": requested["model_input"],
             **({} if self.change is None else self.change.contributes()),
             "scheduler": self.shared.scheduler,
         }
@@ -240,14 +259,14 @@ class CallLaunched(Evidence, frozen=True):
 
     @property
     def _is_compact(self) -> bool:
-        """Whether the request and the shared decision are the whole content."""
-        return self.change is None and not self.salt
+        """Whether the rest follows from the request, the change of its input, and the shared decision."""
+        return not self.salt
 
     def compact(self, fact: Fact) -> CompactFact | ProjectedFact:
-        """Return the request and the shared decision, if they are all."""
+        """Return the request, the change and the shared decision, if they are all."""
         if not self._is_compact:
             return super().compact(fact)
-        return CompactFact("launch", (self._request_words(),), self.shared)
+        return CompactFact("launch", (self._request_words(), *self._change_words()), self.shared)
 
     def _request_words(self) -> tuple[object, ...]:
         asked = self.request
@@ -262,6 +281,12 @@ class CallLaunched(Evidence, frozen=True):
             asked.mapping,
             asked.actor_roles,
         )
+
+    def _change_words(self) -> tuple[object, ...]:
+        change = self.change
+        if change is None:
+            return ()
+        return ((RawJson(change.value), change.source_ref, change.changed_fields, change.reason),)
 
 
 _LINKS = ("policy_refs", "evidence_refs", "telemetry_refs", "artifact_refs")
@@ -359,11 +384,12 @@ class CallCompleted(CallLaunched, frozen=True):
         return (*super().records(fact), self.result)
 
     def compact(self, fact: Fact) -> CompactFact | ProjectedFact:
-        """Return the request, the result and the shared decision, if they are all."""
+        """Return the request, the result, the change and the shared decision, if they are all."""
         if not self._is_compact:
             return super().compact(fact)
         kind, result = ("plain_call", compact_result(self.result)) if self.is_plain else ("call", self.result)
-        return CompactFact(kind, (self._request_words(), result, self.started_ns), self.shared)
+        words = (self._request_words(), result, self.started_ns, *self._change_words())
+        return CompactFact(kind, words, self.shared)
 
 
 _END_EVENTS = frozenset({EventType.RESULT_CREATED, EventType.YIELDED, EventType.SUCCEEDED})

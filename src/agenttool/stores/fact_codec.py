@@ -10,7 +10,16 @@ import msgspec
 from agenttool.codec import from_json, parse_value, read, read_any
 from agenttool.codec.moments import nanoseconds
 from agenttool.errors import RecordError, StoreError
-from agenttool.ports.evidence import CallCompleted, CallEnded, CallLaunched, CallRequest, ResultMade, SharedDecision
+from agenttool.ports.evidence import (
+    CallCompleted,
+    CallEnded,
+    CallLaunched,
+    CallRequest,
+    InputNoted,
+    ResultMade,
+    SharedDecision,
+    change_by_runtime,
+)
 from agenttool.ports.facts import CompactFact, Evidence, Fact, FactData, Step
 from agenttool.records import (
     UNSET,
@@ -101,6 +110,15 @@ class _RequestWords(msgspec.Struct, frozen=True, array_like=True, gc=False):
     actor_roles: tuple[str, ...] | None = None
 
 
+class _ChangeWords(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The change of an input by defaults or normalization, in a compact fact."""
+
+    value: msgspec.Raw
+    source_ref: str
+    changed_fields: tuple[str, ...]
+    reason: str | None
+
+
 class _ResultWords(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A `CompactResult`."""
 
@@ -111,6 +129,7 @@ class _ResultWords(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 _decode_head: Callable[[bytes], FactHead] = msgspec.json.Decoder(FactHead).decode
 _decode_request: Callable[[msgspec.Raw], _RequestWords] = msgspec.json.Decoder(_RequestWords).decode
+_decode_change: Callable[[msgspec.Raw], _ChangeWords] = msgspec.json.Decoder(_ChangeWords).decode
 _decode_shared: Callable[[bytes], SharedDecision] = msgspec.json.Decoder(SharedDecision).decode
 _decode_object: Callable[[msgspec.Raw], JsonObject | None] = msgspec.json.Decoder(JsonObject | None).decode
 _decode_number: Callable[[msgspec.Raw], int] = msgspec.json.Decoder(int).decode
@@ -200,13 +219,13 @@ def _decode_evidence(line: _FactLine, shared: bytes) -> Evidence:
                 return CallEnded(_plain_result(result, call), is_plain=True)
             case "made", (result, modifiers):
                 return ResultMade(_result(result), _decode_object(modifiers))
-            case "launch", (request,):
-                return CallLaunched(_request(request), _decode_shared(shared), call, None, b"")
-            case ("call" | "plain_call") as kind, (request, words, started):
+            case "launch", (request, *change):
+                return CallLaunched(_request(request), _decode_shared(shared), call, _change(change, call), b"")
+            case ("call" | "plain_call") as kind, (request, words, started, *change):
                 is_plain = kind == "plain_call"
                 result = _plain_result(words, call) if is_plain else _result(words)
-                asked, common = _request(request), _decode_shared(shared)
-                return CallCompleted(asked, common, call, None, b"", result, _decode_number(started), is_plain)
+                asked, common, changed = _request(request), _decode_shared(shared), _change(change, call)
+                return CallCompleted(asked, common, call, changed, b"", result, _decode_number(started), is_plain)
             case _:
                 pass
     except (msgspec.DecodeError, UnicodeDecodeError, RecordError) as error:
@@ -227,6 +246,15 @@ def _request(words: msgspec.Raw) -> CallRequest:
         mapping=found.mapping,
         actor_roles=found.actor_roles,
     )
+
+
+def _change(words: list[msgspec.Raw], call: InvocationId) -> InputNoted | None:
+    """Return the change of an input, if there was one."""
+    if not words:
+        return None
+    found = _decode_change(words[0])
+    value = bytes(found.value)
+    return change_by_runtime(call.partition("_")[2], value, found.source_ref, found.changed_fields, found.reason)
 
 
 def _result(document: msgspec.Raw) -> ToolResult:

@@ -27,13 +27,11 @@ from agenttool.errors import RecordError, ToolFailure
 from agenttool.hooks.reply import changed_fields
 from agenttool.journal import steps
 from agenttool.ports.calls import ALL_SHOWN
-from agenttool.ports.evidence import InputNoted
+from agenttool.ports.evidence import change_by_runtime
 from agenttool.records import (
     ErrorClass,
     HookEvent,
-    InputStage,
     JsonObject,
-    MutationId,
     MutationSource,
     NextAction,
     Phase,
@@ -125,9 +123,6 @@ _ADMITTED = steps.ADMITTED
 _PARSE_SCHEMA = Phase.PARSE_SCHEMA
 _VALIDATE_VALUES = Phase.VALIDATE_VALUES
 _PREPARE = Phase.PREPARE_OBSERVABLE_INPUT
-_LATER_STAGES = (InputStage.OBSERVABLE_INPUT, InputStage.PERMISSION_INPUT, InputStage.CALL_INPUT)
-_MODEL_INPUT = InputStage.MODEL_INPUT
-_RUNTIME = MutationSource.RUNTIME
 
 
 def parse_schema(call: Call, tool: Tool) -> JsonObject:
@@ -257,19 +252,8 @@ def prepare_observable_input(
         return observable
     if tool.redactor is not None:
         call.learn_secrets(tool.redactor, observable)
-    mutation_id: MutationId = f"mut_{call.unique}-1"  # pyright: ignore[reportAssignmentType] -- spares the call of a NewType
-    call.mutation_refs = (mutation_id,)
-    call.change = InputNoted(
-        _LATER_STAGES,
-        write_own(observable),
-        call.mask,
-        _RUNTIME,
-        source,
-        _MODEL_INPUT,
-        changed,
-        reason,
-        mutation_id,
-    )
+    call.change = change = change_by_runtime(call.unique, write_own(observable), source, changed, reason, call.mask)
+    call.mutation_refs = () if change.mutation_id is None else (change.mutation_id,)
     return observable
 
 
