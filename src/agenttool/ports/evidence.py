@@ -168,6 +168,8 @@ class InputNoted(Evidence, frozen=True):
 
 
 _LATER_STAGES = (InputStage.OBSERVABLE_INPUT, InputStage.PERMISSION_INPUT, InputStage.CALL_INPUT)
+_MODEL_INPUT = InputStage.MODEL_INPUT
+_RUNTIME = MutationSource.RUNTIME
 
 
 def change_by_runtime(
@@ -180,8 +182,9 @@ def change_by_runtime(
 ) -> InputNoted:
     """Return the first change of an input, by defaults or normalization; `unique` is of the id of its call."""
     mutation_id: MutationId = f"mut_{unique}-1"  # pyright: ignore[reportAssignmentType] -- spares the call of a NewType
-    source, stage = MutationSource.RUNTIME, InputStage.MODEL_INPUT
-    return InputNoted(_LATER_STAGES, value, redactor, source, source_ref, stage, changed_fields, reason, mutation_id)
+    return InputNoted(
+        _LATER_STAGES, value, redactor, _RUNTIME, source_ref, _MODEL_INPUT, changed_fields, reason, mutation_id
+    )
 
 
 class SharedDecision(Part, frozen=True, array_like=True, omit_defaults=False, eq=False):
