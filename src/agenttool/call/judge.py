@@ -176,7 +176,7 @@ def _scrubbed_run(run: HookRun, scrubber: Scrubber) -> HookRun:
         permission_reason=clean(reply.permission_reason),
         additional_context=tuple(cast("JsonObject", scrubber.value(each)) for each in reply.additional_context),
     )
-    return replace(run, reply=scrubbed, fault=clean(run.fault))
+    return run._replace(reply=scrubbed, fault=clean(run.fault))
 
 
 def refuse_stop_and_fault(call: Call, outcome: HookRuns, *, fault_class: ErrorClass) -> None:
