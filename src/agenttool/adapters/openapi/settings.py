@@ -14,9 +14,11 @@ _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 SERVER = re.compile(r"https?://[^/?#@{}]+(/[^?#]*)?")
 SERVER_ADVICE = (
-    "must begin with http:// or https://, and have a host, but no user name, query and fragment; write server so, and"
-    " security, headers or query for what requests need besides"
+    "must begin with http:// or https://, name a host without a user, and it must have no '?' and no '#'; write"
+    " server so, and security, headers or query for what requests need besides"
 )
+
+MIB = 2**20
 
 _Pairs = Annotated[dict[str, str], Meta(description='a table of texts; write {NAME = "value"}')]
 _Words = Annotated[tuple[str, ...], Meta(description='a list of texts; write ["repos_*"]')]
@@ -137,8 +139,8 @@ class OpenApiService(_NamedService, frozen=True, kw_only=True):
     timeout_s: _Seconds = 60.0
     attempts: _Count = 3
     idempotency_header: Text | None = None
-    max_response_bytes: _Bytes = 16 * 2**20
-    max_document_bytes: _Bytes = 64 * 2**20
+    max_response_bytes: _Bytes = 16 * MIB
+    max_document_bytes: _Bytes = 64 * MIB
     max_pages: _Count = 10
     paging: Annotated[
         Paging | None, Meta(description='a table; write {parameter = "cursor", member = "next_cursor"}')

@@ -5,14 +5,14 @@ Other libraries are recognized by the attributes of their objects, so that none 
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Protocol, Unpack, cast, runtime_checkable
 
 from agenttool.adapters.python.context import Context
 from agenttool.adapters.python.declare import FunctionTool, declare_function, declare_signature
 from agenttool.adapters.python.options import ToolOptions
+from agenttool.config.table import suggestion
 from agenttool.errors import ConfigError, RecordError
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import Json, JsonObject
@@ -108,7 +108,7 @@ def _checked_schema(name: str, given: Mapping[str, Json]) -> JsonObject:
     if isinstance(required, list) and schema["additionalProperties"] is False and not _COMPOSED & schema.keys():
         for each in required:
             if each not in fields:
-                advice = _suggestion(str(each), fields) or "add it to the properties"
+                advice = suggestion(str(each), fields) if fields else "add it to the properties"
                 raise _invalid(name, f"it requires the field {each!r}, which it does not define", advice)
     return schema
 
@@ -136,11 +136,6 @@ def _bind(schema: JsonObject, accepted: inspect.Signature) -> None:
     accepted.bind_partial(**dict.fromkeys(fields))
     if not is_composed:
         accepted.bind(**dict.fromkeys(cast("list[str]", schema.get("required", []))))
-
-
-def _suggestion(name: str, known: Collection[str]) -> str:
-    close = get_close_matches(name, list(known), 1)
-    return f"did you mean {close[0]!r}?" if close else ""
 
 
 def _invalid(name: str, problem: str, advice: str) -> ConfigError:
