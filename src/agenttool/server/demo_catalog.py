@@ -8,7 +8,6 @@ from pathlib import Path
 from agenttool.adapters.python.context import Context
 from agenttool.adapters.python.declare import tool
 from agenttool.adapters.python.files import Media
-from agenttool.adapters.python.options import ToolOptions
 from agenttool.adapters.python.source import Tool
 from agenttool.errors import ConfigError
 from agenttool.records import JsonObject, ResourceLock
@@ -70,27 +69,22 @@ def demo_tools(folder: Path) -> list[Tool]:
 
 
 def _file_tools(folder: Path) -> list[Tool]:
-    reads = ToolOptions(namespace="files", read_only=True, concurrency_safe=True, open_world=False)
-
     def inside(name: str) -> Path:
         if name != Path(name).name or name in ("", ".", ".."):
             raise ValueError(f"name must be the name of a file in the demo folder, got {name!r}; use list_files")
         return folder / name
 
-    @tool(**reads)
+    @tool(namespace="files", read_only=True, concurrency_safe=True, open_world=False)
     def list_files() -> list[str]:
         """List the files of the demo folder."""
         return sorted(each.name for each in folder.iterdir() if each.is_file())
 
-    @tool(**reads)
+    @tool(namespace="files", read_only=True, concurrency_safe=True, open_world=False)
     def read_file(name: str) -> str:
         """Read a file of the demo folder."""
         return inside(name).read_text(encoding="utf-8")
 
-    def lock(given: JsonObject) -> list[ResourceLock]:
-        return [ResourceLock(resource=f"file:{given['name']}", mode="exclusive")]
-
-    @tool(namespace="files", destructive=True, concurrency_safe=True, open_world=False, locks=lock)
+    @tool(namespace="files", destructive=True, concurrency_safe=True, open_world=False, locks=_file_lock)
     def write_file(name: str, content: str) -> str:
         """Write a file of the demo folder; a person is asked first."""
         inside(name).write_text(content, encoding="utf-8")
@@ -99,11 +93,14 @@ def _file_tools(folder: Path) -> list[Tool]:
     return [list_files, read_file, write_file]
 
 
+def _file_lock(given: JsonObject) -> list[ResourceLock]:
+    return [ResourceLock(resource=f"file:{given['name']}", mode="exclusive")]
+
+
 def _example_tools() -> list[Tool]:
     failures = cycle([True, False])
-    reads = ToolOptions(namespace="demo", read_only=True, concurrency_safe=True, open_world=False)
 
-    @tool(**reads)
+    @tool(namespace="demo", read_only=True, concurrency_safe=True, open_world=False)
     async def slow_report(seconds: int = 60, *, ctx: Context) -> str:
         """Compile a report slowly, with progress."""
         for passed in range(max(1, min(seconds, 600))):
@@ -116,18 +113,18 @@ def _example_tools() -> list[Tool]:
         """Send an invoice to a customer; a person is asked first."""
         return f"sent an invoice over {amount:.2f} to {customer}" + (f": {note}" if note else "")
 
-    @tool(**reads)
+    @tool(namespace="demo", read_only=True, concurrency_safe=True, open_world=False)
     def large_table(rows: int = 5000) -> str:
         """Return a table that is too large to be shown whole."""
         lines = (f"{number},article {number},{number * 7 % 1000 / 10}" for number in range(max(0, min(rows, 100_000))))
         return "\n".join(["number,name,price", *lines])
 
-    @tool(**reads)
+    @tool(namespace="demo", read_only=True, concurrency_safe=True, open_world=False)
     def make_chart() -> Media:
         """Return a chart as an image."""
         return Media(_CHART, "image/png", "chart.png")
 
-    @tool(**reads)
+    @tool(namespace="demo", read_only=True, concurrency_safe=True, open_world=False)
     def flaky() -> str:
         """Fail every second time."""
         if next(failures):
