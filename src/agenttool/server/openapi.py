@@ -155,13 +155,12 @@ def _query_parameters(route: Route) -> list[Json]:
 
 def _responses(route: Route, schemas: dict[int, JsonObject]) -> JsonObject:
     responses: JsonObject = {}
-    for status in (HTTPStatus.NO_CONTENT,) if route.reply is None else route.statuses:
+    for status in route.successes:
         response: JsonObject = {"description": status.phrase}
         if route.reply is not None:
             response["content"] = {route.media: {"schema": schemas[id(route.reply)]}}
         responses[str(status.value)] = response
-    problems = {*_ALWAYS, *route.problems}
-    problems |= {HTTPStatus.NOT_FOUND} if route.names else set()
+    problems = {*_ALWAYS, *route.failures}
     problems |= set() if route.roles is None else _WITH_IDENTITY
     problems |= _WITH_BODY if route.has_body else set()
     for status in sorted(problems):

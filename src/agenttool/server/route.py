@@ -105,7 +105,7 @@ class Route:
         returned: the type of the response body, if the annotation of the handler does not name it.
         media: the media type of the response body.
         statuses: the statuses of a success with a body; the first is the usual one.
-        problems: further statuses of problem documents, besides those of every route, and 404 if its path has a name.
+        problems: further statuses of problem documents, besides those of every route.
     """
 
     method: str
@@ -124,6 +124,16 @@ class Route:
         found = self.returned or self.handler.__annotations__["return"]
         inner = get_args(found)[0] if get_origin(found) is Reply else found
         return None if inner is NoneType else inner
+
+    @property
+    def successes(self) -> tuple[HTTPStatus, ...]:
+        """The statuses of a success."""
+        return (HTTPStatus.NO_CONTENT,) if self.reply is None else self.statuses
+
+    @property
+    def failures(self) -> tuple[HTTPStatus, ...]:
+        """The statuses of its own problem documents; 404 is one of them if its path has a name."""
+        return (HTTPStatus.NOT_FOUND, *self.problems) if self.names else self.problems
 
     @cached_property
     def query(self) -> type[msgspec.Struct]:
