@@ -157,9 +157,6 @@ def _number(value: Json) -> Decimal | None:
     return None
 
 
-Names = tuple[str, ...]
-"""Names and patterns for names."""
-
 AUTHORITY = (
     RuleSource.POLICY_SETTINGS,
     RuleSource.FLAG_SETTINGS,
@@ -204,21 +201,21 @@ class Rule:
     source: RuleSource
     file: str | None = None
     line: int | None = None
-    tools: Names = ()
-    namespaces: Names = ()
+    tools: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = ()
     kinds: tuple[ToolKind, ...] = ()
-    operations: Names = ()
-    actors: Names = ()
-    roles: Names = ()
-    teams: Names = ()
-    tenants: Names = ()
+    operations: tuple[str, ...] = ()
+    actors: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
+    teams: tuple[str, ...] = ()
+    tenants: tuple[str, ...] = ()
     paths: tuple[PathPattern, ...] = ()
     commands: tuple[CommandPattern, ...] = ()
     urls: tuple[UrlPattern, ...] = ()
-    resources: Names = ()
+    resources: tuple[str, ...] = ()
     arguments: tuple[ArgumentTest, ...] = ()
     hook: str | None = None
-    settles: Names = ()
+    settles: tuple[str, ...] = ()
     because: str | None = None
     expires_at: Timestamp | None = None
     declaration_digest: Digest | None = None
