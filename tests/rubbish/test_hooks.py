@@ -68,7 +68,7 @@ def failed(event):
         (lambda _: [1], "got list"),
         (lambda _: HookReply, "got StructMeta"),
         (lambda _: {"alow": True}, "has no 'alow'"),
-        (lambda _: {1: 2}, "has no 1"),
+        (lambda _: {1: 2}, "a member named by int"),
         (lambda _: {"stop": True}, "stop must be text"),
         (lambda _: {"stop": "\ud800"}, "stop is not a JSON value"),
         (lambda _: {"message": "\ud800"}, "message is not a JSON value"),

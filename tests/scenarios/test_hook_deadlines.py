@@ -1,7 +1,6 @@
 """Hooks that do not answer: the call continues without them, and says so."""
 
 import asyncio
-import dataclasses
 from typing import Annotated
 
 import pytest
@@ -65,7 +64,7 @@ async def records(rt, kind):
 
 
 def impatient(rt):
-    rt._core.timing.grace_period = dataclasses.replace(rt._core.timing.grace_period, after_stop=0.01)
+    rt._core.timing.grace_period = rt._core.timing.grace_period._replace(after_stop=0.01)
 
 
 @pytest.mark.parametrize(("event", "error_class"), [(PRE, "hook_failed"), (POST, "post_hook_failed")])

@@ -142,9 +142,7 @@ class InputNoted(Evidence, frozen=True):
 
     def contributes(self) -> Mapping[str, object]:
         """Return the input under each of its stages."""
-        fields: dict[str, object] = dict.fromkeys(
-            [each.value for each in self.stages], shown(self.value, self.redactor)
-        )
+        fields: dict[str, object] = {stage.value: shown(self.value, self.redactor) for stage in self.stages}
         return fields if self.mutation_id is None else {**fields, "input_mutation_refs": (self.mutation_id,)}
 
     def records(self, fact: Fact) -> tuple[Record, ...]:
@@ -237,7 +235,7 @@ class CallLaunched(Evidence, frozen=True):
             **requested,
             **({} if refs is None else {"policy_refs": refs}),
             "permission_decision_refs": (self._decision_id,),
-            "permission_input": requested["model_input"],
+            "permission_input": shown(self.request.model_input, self.request.redactor),
             **({} if self.change is None else self.change.contributes()),
             "scheduler": self.shared.scheduler,
         }

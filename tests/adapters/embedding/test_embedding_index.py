@@ -1,7 +1,6 @@
 """Vectors are computed in the background, once per content, and search never waits for them."""
 
 import asyncio
-import dataclasses
 import logging
 from threading import Event
 
@@ -40,9 +39,7 @@ def use(monkeypatch):
 
     def use_instead(folder, encode=None, encode_query=None):
         model = open_model(folder)
-        changed = dataclasses.replace(
-            model, encode=encode or model.encode, encode_query=encode_query or model.encode_query
-        )
+        changed = model._replace(encode=encode or model.encode, encode_query=encode_query or model.encode_query)
         monkeypatch.setattr("agenttool.assemble.settings.open_model", lambda _: changed)
 
     return use_instead
@@ -52,7 +49,7 @@ def use(monkeypatch):
 def recording(static_model):
     """Return a model, and the list of texts that it has encoded."""
     model, seen = open_model(static_model), []
-    recorder = dataclasses.replace(model, encode=lambda texts: seen.extend(texts) or model.encode(texts))
+    recorder = model._replace(encode=lambda texts: seen.extend(texts) or model.encode(texts))
     return recorder, seen
 
 
@@ -98,7 +95,7 @@ def test_a_text_replaced_while_it_is_encoded_leaves_no_vector(static_model):
         assert go.wait(TIMEOUT_S)
         return model.encode(texts)
 
-    index = EmbeddingIndex(dataclasses.replace(model, encode=slowly))
+    index = EmbeddingIndex(model._replace(encode=slowly))
     index.put(1, "rain")
     assert begun.wait(TIMEOUT_S)
     index.put(1, "song")
@@ -118,7 +115,7 @@ def test_after_a_text_that_the_model_fails_on_no_text_waits_and_the_warning_does
             raise ValueError(texts)
         return model.encode(texts)
 
-    index = EmbeddingIndex(dataclasses.replace(model, encode=choosy))
+    index = EmbeddingIndex(model._replace(encode=choosy))
     index.put(0, "rain")
     index.wait(TIMEOUT_S)
     for number, text in enumerate(["poison", "song", "poison pill"], 1):
