@@ -38,7 +38,7 @@ class EventType(OpenEnum):
     PERMISSION_DECIDED = "tool.permission.decided"
     """The call is allowed or denied. Data: `decision_id`, `behavior`, `source`, `decided_by`, `approver`."""
     QUEUED = "tool.invocation.queued"
-    """The call waits for its turn."""
+    """The call waits for a permit, or is about to start."""
     STARTED = "tool.invocation.started"
     """The tool starts to run."""
     PROGRESS = "tool.invocation.progress"

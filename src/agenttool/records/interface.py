@@ -23,7 +23,7 @@ from agenttool.records.scheduling import (
 from agenttool.records.surface import SchemaVisibility
 
 Fact = bool | str
-"""A fact, or the name of what computes it per call: `classifier:<id>` or `same_as:<field>` (G-17)."""
+"""A fact about a tool, or the name of what computes it per call: `classifier:<id>` or `same_as:<field>` (G-17)."""
 
 
 class Rendering(Part, frozen=True, kw_only=True):
@@ -153,8 +153,8 @@ def complete_profile(profile: ExecutionProfile) -> ExecutionProfile:
 def complete_policy(policy: SchedulerPolicy) -> SchedulerPolicy:
     """Return a policy with every default written out (AT-SCHED-06).
 
-    The default is ordered, unless the yield policy allows unordered results (G-44). Where the stricter of policy and
-    tool counts (G-19), the default is the mildest value, so that the tool decides.
+    The default is ordered, unless the yield policy allows unordered results (G-44). Where the stricter value of policy
+    and tool applies (G-19), the default is the least strict value, so that the tool decides.
     """
     ordering, yielding = policy.ordering_policy, policy.yield_policy
     if ordering is None:
@@ -163,7 +163,7 @@ def complete_policy(policy: SchedulerPolicy) -> SchedulerPolicy:
     if yielding is None:
         unordered = ordering == OrderingPolicy.ALLOW_UNORDERED
         yielding = YieldPolicy.UNORDERED_STREAMING if unordered else YieldPolicy.PROGRESS_IMMEDIATE_RESULTS_ORDERED
-    everyone = ParallelClasses(read_only=True, write=True, destructive=True, open_world=True)
+    all_classes = ParallelClasses(read_only=True, write=True, destructive=True, open_world=True)
     return replace(
         policy,
         scope=policy.scope or "batch",
@@ -172,7 +172,7 @@ def complete_policy(policy: SchedulerPolicy) -> SchedulerPolicy:
         interrupt_behavior=policy.interrupt_behavior or InterruptBehavior.CANCEL,
         sibling_failure_policy=policy.sibling_failure_policy or SiblingFailurePolicy.IGNORE,
         context_modifier_policy=policy.context_modifier_policy or ContextModifierPolicy.DEFER_UNTIL_BATCH_COMPLETE,
-        parallel_classes=policy.parallel_classes or everyone,
+        parallel_classes=policy.parallel_classes or all_classes,
         synthetic_results=SYNTHETIC_RESULTS if policy.synthetic_results is UNSET else policy.synthetic_results,
     )
 

@@ -5,7 +5,7 @@ that takes any JSON is `UNSET` when absent, because there `null` is a value.
 """
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NewType, Self, TypeAlias  # noqa: TID251 -- the codec's word for "anything goes"
+from typing import TYPE_CHECKING, Any, NewType, Self, TypeAlias  # noqa: TID251 -- what the codec decodes any JSON as
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 from msgspec.structs import replace
@@ -86,7 +86,7 @@ class Part(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown
 
 
 class Live(Struct, eq=False):
-    """Mutable state of a running call, which is never written.
+    """Mutable state of a running call, which is never encoded.
 
     Not a record. It is here because several are made for every call, and a msgspec struct is made five times as fast
     as an ordinary object.
