@@ -82,12 +82,12 @@ class Runtime:
     Attributes:
         calls: open calls, and those that `start` started in any process: `get`, `open_ids`, `interrupt`, `recover`.
         surfaces: the surfaces that `surface` created: `current`, `refresh`, `offered`, `change`, `find`, `default`.
-        approvals: the open approvals: `list`, `get`, `decide`; and what they remember: `rules`, `forget`.
+        approvals: the open approvals: `list`, `get`, `decide`; and the rules of earlier answers: `rules`, `forget`.
         journal: what happened: `invocation`, `result`, `events`, `payload`, `export`, `retain`.
         deferred: the calls that wait for a deferred result: `list`, `get`, `unsettled`, `deliver`.
         prompts: what those calls ask people: `list`, `choose`.
         sources: where tools come from besides `tools=`: `status`, `get`, `find`.
-        inspection: the state of the store, as `store_fault`, and what else parts of the package read; not in `sync`.
+        inspection: what other parts of the package read, such as the state of the store: `store_fault`; not in `sync`.
     """
 
     _is_view = False  # whether it is another runtime's view of one conversation
@@ -115,7 +115,7 @@ class Runtime:
         Raises:
             ConfigError: a tool's records contradict each other.
         """
-        self._end_world, self._settings = world.close, settings
+        self._on_close, self._settings = world.close, settings
         attached, faults = list(sources), SourceFaults()
         self.sources = AttachedSources(attached, faults)
         agent = Agent(
@@ -175,7 +175,7 @@ class Runtime:
             payloads: a folder or an object store's URL for large results. Default: a folder beside the file.
             config: a settings file, or `"auto"` for those that the command line finds: agenttool.toml in the working
                 directory or above, agenttool.local.toml beside it (if the user trusts them), and that of the user.
-                Or settings that were read.
+                Or a `Config`.
             tools: decorated functions, plain functions, or tools declared by records.
             rules: rules in addition to those of the settings file, each a `Rule` or a dictionary with the keys of a
                 `[[rules]]` table; or the path of the settings file.
@@ -192,17 +192,18 @@ class Runtime:
             lease_s: on a durable store, how soon after the death of this process another one recovers its calls.
             thread: the name of the conversation that calls are made in. Default: a new one.
             surface: how many tools a surface shows before the others are deferred. Default: a hundred.
-            circumstances: the credentials, gates, skills and peers at the start; `surfaces.change` updates them.
+            circumstances: the credentials, feature gates, skills and peers at the start; `surfaces.change` updates
+                them.
             credentials: secrets by name, each a text or a function that returns it; a tool that declares a name gets it
                 as `ctx.credentials[name]`. They take precedence over `[credentials]` of the settings file.
             search_model: the folder of a sentence-embedding model, or `none` to search by words only. Default: the
                 model that `agenttool[semantic]` installs, if it is installed.
-            retriever: ranks tools in place of the own ranking; an object with the method of `Retriever`.
+            retriever: ranks tools in place of the built-in ranking; an object with the method of `Retriever`.
             sources: where more tools come from when the runtime is entered: objects with the methods of `Source`, or
                 the settings of a server, such as a `RapServer`. Those of the settings file come first.
             callback_url: the URL at which servers reach this runtime. Default: the one in the settings, else that of
                 another process on the store, else a port of its own on this machine.
-            tenant: the tenant whose rules apply, besides those without a tenant.
+            tenant: the name of the tenant. Its rules apply, and so do the rules without a tenant.
 
         Raises:
             ConfigError: an option or the settings file is invalid, or no event loop runs.
@@ -255,7 +256,7 @@ class Runtime:
         """Apply the rules and sources of changed settings, while calls run; `config` is as in `open`.
 
         A call that has started continues, also if its source is removed. Returns the names of other settings that have
-        changed since `open`; only another runtime applies them.
+        changed since `open`; they apply only to a new runtime.
 
         Raises:
             ConfigError: the settings are invalid, or this runtime has none; nothing has changed then.
@@ -326,8 +327,8 @@ class Runtime:
         try:
             await self._source_manager.close()
         finally:
-            if self._end_world is not None:
-                await self._end_world()
+            if self._on_close is not None:
+                await self._on_close()
 
     def _bind(self, agent: Agent) -> None:
         self._agent, self._core, self._surfaces = agent, agent.core, agent.surfacing.surfaces
@@ -361,9 +362,10 @@ class Runtime:
         return child
 
     def in_thread(self, thread: str | Thread, *, caller: str | None = None) -> Self:
-        """Return this runtime, with its rules, for calls in another conversation: a `Thread`, or a child of its own.
+        """Return a view of this runtime, with the same rules, for calls in another conversation.
 
-        Closing it closes nothing. A `caller` with very many conversations loses the shared context of its oldest one.
+        `thread` is a `Thread`, or the name of a child of this conversation. Closing the view closes nothing. A `caller`
+        with very many conversations loses the shared context of its oldest one.
         """
         chosen, other = self._core.thread.child(thread) if isinstance(thread, str) else thread, copy(self)
         other._is_view = True  # noqa: SLF001 -- same class
@@ -416,8 +418,8 @@ class Runtime:
 
         Raises (when awaited):
             asyncio.CancelledError: the caller's own task was canceled; the result is written first.
-            ConfigError: the key was used for another tool or other arguments, or its call waits for the one that makes
-                this one; an invalid key raises it at once.
+            ConfigError: the key was used for another tool or other arguments, or its call waits for the call that this
+                code runs in; an invalid key raises it at once.
             StoreError: the key cannot be reserved.
         """
         if surface is None:
