@@ -1,7 +1,7 @@
 """Approvals: ask an approver about a call, wait for the answer, and record it as a second decision.
 
-The answer covers only the input that the approver was shown. In memory it is given by `answer`; on a durable store any
-process may give it (`stored_approvals.py`), and recovery delivers it to the process of the call.
+The answer covers only the input that the approver was shown. Without a durable store, only this process can give it, by
+`answer`. On a durable store any process can (`stored_approvals.py`); recovery delivers it to the process of the call.
 """
 
 import asyncio
@@ -98,17 +98,17 @@ def answer(
 ) -> Answered | Refused:
     """Record an approver's answer to an open question and resume its call; the first answer stands."""
     question = core.questions.book.get(approval_id) if isinstance(cast("object", approval_id), str) else None
-    asking = None if question is None else core.registry.calls.get(question.invocation_id)
+    call = None if question is None else core.registry.calls.get(question.invocation_id)
     if question is not None:
-        fault = fault_of_edit(asking, question, given, None if asking is None else asking.final_input)
+        fault = fault_of_edit(call, question, given, None if call is None else call.final_input)
         if fault is not None:
             return Refused(approval_id=approval_id, reason=RefusalReason.BAD_INPUT, message=fault)
         if _is_closed(core, question):
             core.questions.book.withdraw(approval_id, core.timestamp())
     outcome = core.questions.book.answer(approval_id, given, by=by, now=core.timestamp(), shown=shown)
     if isinstance(outcome, Answered):
-        if asking is not None:
-            asking.ensure_recovery().may_finish = True
+        if call is not None:
+            call.ensure_recovery().may_finish = True
         waiting = core.questions.waiting.get(approval_id)
         if waiting is not None and not waiting.done():
             waiting.set_result(outcome)
@@ -117,11 +117,11 @@ def answer(
 
 def _is_closed(core: Core, question: Question) -> bool:
     """Return whether the call no longer waits, although its question is still open."""
-    waiting, asking = (
+    waiting, call = (
         core.questions.waiting.get(question.approval_id),
         core.registry.calls.get(question.invocation_id),
     )
-    return (waiting is not None and waiting.done()) or (asking is not None and asking.stop.reason is not None)
+    return (waiting is not None and waiting.done()) or (call is not None and call.stop.reason is not None)
 
 
 def answer_in(word: str, updated_input: JsonObject | None, message: str | None) -> Answer:
@@ -274,13 +274,14 @@ def questions_for_rules(core: Core) -> list[ApprovalId]:
 async def _ask_again(
     call: Call, tool: Tool, proposed: JsonObject, question: Question, made: Lazy[PermissionDecision], fault: str
 ) -> JsonObject:
-    """Ask again after an edit that cannot run; the process that accepted it did not have the tool."""
+    """Ask again after an edit that cannot run; the process that accepted it could not check it without the tool."""
     log.warning("the edited input of %s of %r is refused: %s", question.approval_id, question.tool_name, fault)
     call.note(steps.ANSWERED, AnswerGiven(_with_input_digest(made, None)))
     return await ask(call, tool, proposed, question.verdict)
 
 
 def _open(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -> Question:
+    """Open a question about a call, record it, and return it."""
     core, now, decision_id = call.core, call.core.now_ns(), call.next_decision()
     judged = call.request.model_input if not call.mutation_refs else json_bytes(proposed)
     shown = clone(proposed)
@@ -340,7 +341,7 @@ async def wait_for_answer(call: Call, question: Question) -> Answered | None:
 
 
 _Asking: TypeAlias = tuple[Coroutine[object, object, None], object]
-"""An approver of the program that waits for something, and what it waits for."""
+"""The running `approve` function of the program, and the future that it waits for first."""
 
 
 def _ask_program(call: Call, approve: Approve, question: Question) -> _Asking | None:
@@ -357,18 +358,18 @@ async def _wait_for_answer(
 ) -> Answered | None:
     """Store a question, and wait for its first answer; none if it expires.
 
-    The call waits in its caller's task; a cancellation withdraws the question. The runtime may be closed as soon as the
-    question is stored. So the drive exists before that, and the call can be parked.
+    The call waits in its caller's task; a cancellation withdraws the question. The drive exists before the question is
+    stored, because from then on the runtime may be closed, and the call must be parked.
 
     Raises:
         ToolFailure: canceled, dependency_unavailable.
     """
     deadlines, ttl_s = call.core.timing.deadlines, call.core.questions.ttl_s
-    # A question that is the work of the tool itself counts as time of the caller; an approval does not.
+    # If the tool's own work is to ask a person, the timeouts of its callers include the wait; approvals pause them.
     is_work = call.tool is not None and bool(call.tool.subject.interface.requires_user_interaction)
     with deadlines.within(ttl_s, partial(resolve, future)):
         try:
-            with call.holding_nothing(), paused_timeouts(None if is_work else call.parent):
+            with call.without_permits(), paused_timeouts(None if is_work else call.parent):
                 if asking is not None:
                     await _until_program_answers(call, question, future, asking)
                 answered = await run_stoppable(call, _first_answer(call, future))
@@ -397,7 +398,8 @@ async def _until_program_answers(
 ) -> None:
     """Wait for the end of the program's approver, which did not answer at once; it is canceled with the call.
 
-    No other wait may come first: the approver may hold what that would wait for, such as the next commit.
+    The call waits for nothing else before this: the approver may hold a resource that such a wait needs, such as the
+    next commit.
 
     Raises:
         ToolFailure: canceled.
@@ -425,7 +427,7 @@ async def _withdraw(call: Call, question: Question, future: "asyncio.Future[obje
 def _suggested(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -> SuggestedUpdates:
     """Return rules that would answer the question, without those that contain a secret of the call.
 
-    Paths and commands are read at once, because their links may lead elsewhere later.
+    Paths and commands are resolved at once, because their symbolic links may change later.
     """
     policy = call.core.policy
     targets = policy.targets(tool.subject, proposed, call.request.actor_ref)
@@ -476,6 +478,7 @@ def record_unused_answer(call: Call, answered: Answered) -> None:
 
 
 def _refused(call: Call, made: Lazy[PermissionDecision]) -> JsonObject:
+    """Record that an approver denied the call, or that the question expired, and raise the failure."""
     call.note(steps.ANSWERED_NO, AnswerGiven(made))
     raise ToolFailure(rejection(made.value))
 

@@ -74,7 +74,7 @@ from agenttool.scheduler.limiter import CallLimiter, Permit, Scopes
 _signal_lock = threading.Lock()
 
 UNTHROTTLED_UPDATES = 100
-"""This many progress updates of a call are recorded at once."""
+"""How many progress updates of a call are recorded without a minimum interval."""
 
 UPDATE_EVERY_S = 0.05
 """The minimum interval of later updates; updates in between are dropped."""
@@ -88,8 +88,12 @@ class Core:
     """The services of one agent: those that all agents of a runtime share, and its own policy and conversation.
 
     Attributes:
+        os_user: returns the user of the operating system, if it is known.
+        format_crash: returns the traceback of an exception as text; none to record none.
         shared: the context that calls share and tools may change.
-        scopes: what exclusive calls exclude; a conversation within another has its context, and so its scopes.
+        scopes: the scopes within which an exclusive call runs alone. A conversation within another one shares its
+            context, so they also share their scopes.
+        parent: the core that this one was derived from: that of the parent agent, or of the runtime.
     """
 
     journal: Journal
@@ -142,7 +146,8 @@ class Nesting:
             process; none if it cannot be resumed.
         attempt: how often its tool was started in one process.
         made: how often each nested call was made in this attempt.
-        awaited: the nested calls of another process that it waits for; recovery resumes them within its permit.
+        awaited: the nested calls that it made in an earlier process and waits for; recovery resumes them, within the
+            permit of this call.
     """
 
     parent: "Call | None" = None
@@ -162,26 +167,31 @@ class Call:
 
     Attributes:
         unique: the unique part of the ids of the call and all its records.
-        fault: why the arguments could not be encoded.
-        is_text: the caller may have passed the arguments as JSON text, in which a member may be repeated.
+        fault: why the arguments, or the refs that the caller passed with them, are invalid; phase 2 raises it.
+        is_text: whether the arguments may be JSON text of the caller, in which a member can be repeated.
         unresolved: why its surface was not found.
         stop_state: whether and why it has to stop; none until a stop is requested.
         shown: the part of the surface that the caller was shown.
-        recovery: what another process needs to resume it; none if it had no checkpoint and no result that waited.
+        recovery: what another process needs to resume it; none if it never had a checkpoint or an undelivered result.
         secrets: its sensitive values; none if its tool declares no sensitive fields.
         permit: its permit of the runtime's limiter.
         drive: what the call waits for, and how to stop it.
-        thread_ended: resolves when a thread that could not be stopped ends; its permits are released only then.
-        unwritten: the last step that is not in the journal yet. Steps without a wait between them are written
-            together: admission, permission and start are one fact.
+        thread_ended: done when the worker thread that could not be stopped ends; the permits are released only then.
+        events: how many events it has in the journal.
+        unwritten: the last step that is not in the journal yet: admitted (phase 2), judged (6) or launched (8); it
+            includes the steps before it. Steps without a wait between them are one fact. The first wait, or the end,
+            writes it.
         change: the change of its input by defaults or normalization, until it is written.
         mutation_refs: the ids of all changes of its input.
-        verdict: the standing verdict that allowed it, until it is written.
+        verdict: the standing verdict (`try_allow`) that allowed it, until it is written.
         needs_detailed_end: its end records more than a result: a change of its input or of the context, nested calls, a
             checkpoint, a cancellation, or ordered delivery.
-        call_input: the input that the executor gets, and may change.
-        final_input: the input that was judged and recorded; no executor gets it.
+        call_input: the input that the executor gets and may change: a copy of `final_input`, or that object if the
+            executor copies its input itself.
+        final_input: the input that was judged and recorded; while an approver is asked, the one that is asked about.
         arguments: an input, and what the tool's `convert` made of it.
+        started_ns: when the tool was started; 0 before that.
+        mapped_ns: when phase 9 began.
         wanted_changes: the changes that its tool requests in the shared context.
         reported_at: when progress was recorded last, by the clock of the event loop.
     """
@@ -256,7 +266,7 @@ class Call:
         self.flush()
 
     def flush(self) -> None:
-        """Write the unwritten steps to the journal."""
+        """Write the unwritten steps to the journal, without a wait for the disk (`checkpoint.flush` waits)."""
         last, self.unwritten = self.unwritten, None
         if last is None:
             return
@@ -293,10 +303,11 @@ class Call:
         return self.permit
 
     @contextmanager
-    def holding_nothing(self) -> Generator[None]:
-        """Release the permits of the call and its callers while it waits for a person, a client or a remote side.
+    def without_permits(self) -> Generator[None]:
+        """Release the permits while the call waits for a person, a client or a remote side.
 
-        The permit of a serial batch is an exception: the next call of the batch waits for the end of this one.
+        A nested call has no permit before its phase 7: then its nearest caller with one releases that. The permit of a
+        serial batch is not released, because the next call of the batch waits for the end of this one.
         """
         holder: Call | None = self
         while holder is not None and holder.permit is None:
@@ -334,11 +345,13 @@ class Call:
     async def outside(self, *, is_last: bool = False) -> AsyncGenerator[None]:
         """Release the permits while the tool waits for a person, a client or a remote side; then acquire them again.
 
+        `is_last` promises that no code of the tool follows, so that the call needs no permit any more.
+
         Raises:
             ToolFailure: the wait for a permit could never end.
         """
         try:
-            with self.holding_nothing():
+            with self.without_permits():
                 yield
         except Exception:
             await self.regain_permits()
@@ -391,24 +404,24 @@ class Call:
         return self.recovery is not None and self.recovery.is_parked
 
     def ensure_nesting(self) -> Nesting:
-        """Return its place among nested calls."""
+        """Return its caller and its nested calls; created on the first use."""
         self.nesting = self.nesting or Nesting()
         return self.nesting
 
     def ensure_recovery(self) -> ResumeState:
-        """Return what another process needs to resume it."""
+        """Return what another process needs to resume it; created on the first use."""
         self.recovery = self.recovery or ResumeState()
         return self.recovery
 
     def new_drive(self) -> Drive:
-        """Return the drive of what the call waits for now; it is stopped already if the call is."""
+        """Return a new drive for the next wait of the call; if the call is stopped, the drive is, too."""
         self.drive = drive = Drive(self.core.timing.grace_period)
         if self.stop_state is not None and self.stop_state.reason is not None:
             drive.stop()
         return drive
 
     def ensure_timer(self) -> RunTimer:
-        """Return its timeouts."""
+        """Return its timeouts; created on the first use."""
         self.timer = self.timer or RunTimer(self.core.timing.deadlines, self.expire)
         return self.timer
 
@@ -505,14 +518,14 @@ class Call:
     def expire(self) -> None:
         """Stop the call, because a timeout has expired."""
         self.stop.reason = self.stop.reason or AbortReason.TIMEOUT
-        asking = {each.invocation_id for each in self.children}
-        asked = self.core.questions.book.pending(self.core.timestamp()) if asking else ()
-        self.stop.unanswered = next((each.approval_id for each in asked if each.invocation_id in asking), None)
+        nested = {each.invocation_id for each in self.children}
+        pending = self.core.questions.book.pending(self.core.timestamp()) if nested else ()
+        self.stop.unanswered = next((each.approval_id for each in pending if each.invocation_id in nested), None)
         if self.drive is not None:
             self.drive.stop()
 
     def learn_secrets(self, redactor: Redactor | None, value: Json, more: Sequence[str] = ()) -> None:
-        """Add the sensitive values of an input, and `more` of them, to those that are removed from all records."""
+        """Remove the sensitive values of an input from all records of the call, and the values in `more`."""
         if redactor is None:
             return
         scrubber, found = self.scrubber, compile_scrubber([*redactor.find(value), *more], redactor.declared)
@@ -568,17 +581,17 @@ class Call:
                 each.become_idle()
 
     def resume(self) -> None:
-        """Note that it no longer waits: it is idle again at its next wait, or its end."""
+        """Report that one of its waits is over; it is not idle until its next wait, or its end."""
         for each in (self.background, self.parent):
             if each is not None:
                 each.resume()
 
     def report_running_thread(self, ended: "asyncio.Future[None]") -> None:
-        """Note that a thread of the tool still runs after the call, until `ended` resolves."""
+        """Note that a worker thread of the tool still runs after the call, until the future `ended` is done."""
         self.thread_ended = ended
 
     def add_native_ids(self, source: str, ids: JsonObject) -> None:
-        """Record the native ids of this run."""
+        """Record the ids that the native system, `source`, gave to this run."""
         self.note(steps.NATIVE_IDS, native_ids(source, ids, self.scrubber))
 
     def _store_part(self, part: Json) -> tuple[str, ...] | None:

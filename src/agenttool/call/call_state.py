@@ -29,7 +29,7 @@ from agenttool.scheduler.limiter import CallLimiter, Permit
 from agenttool.scheduler.timeouts import Deadlines, TimeLimit
 
 MAX_ATTEMPTS = 3
-"""How many processes may start one call before it is taken for the cause of their crashes."""
+"""How many processes may start one call; after that, the call counts as the cause of their crashes."""
 
 
 class StopState(Live, eq=False):
@@ -39,7 +39,7 @@ class StopState(Live, eq=False):
         reason: set as soon as the call has to stop.
         interrupted: the exception of the caller's task, raised once the result is written.
         cancellation: the first request to cancel.
-        is_recorded: the journal has that request.
+        is_recorded: whether the journal has that request.
         signal: wakes a worker thread that waits for the request.
         unanswered: the question of a nested call that was open when the timeout expired.
     """
@@ -100,12 +100,12 @@ class BackgroundState(Live, eq=False):
     """A call without a waiting caller; it may be parked while its result is deferred.
 
     Attributes:
-        idle: set while the call waits, and once it has ended.
+        idle: set while the call waits for an answer or a deferred result, and once it has ended.
+        on_idle: called each time `idle` is set.
         waiting: how many waits of it and its nested calls are open.
-        on_idle: called each time that happens.
         result: the result, once the call has ended in this process and its result is stored.
-        is_known: whether its caller has its id or key before it runs, or another process had it.
-        ends_with_process: whether a tool that was started is not run again after a crash, because its caller is gone.
+        is_known: whether the store may have it before it runs: it has an id of `new_id` or a key, or was recovered.
+        ends_with_process: whether recovery never runs its tool a second time, because its caller is gone.
         note_for_approver: what an approver is shown in addition to the reason of the question.
     """
 
@@ -137,13 +137,13 @@ class ResumeState(Live, eq=False):
     """What another process needs to know to resume the call.
 
     Attributes:
-        is_parked: this process stops waiting for the call; another process, or a later result, resumes it.
-        is_remote: the tool has acknowledged the request, and the result is deferred.
+        has_checkpoint: whether the store has a checkpoint of the call.
+        is_parked: whether this process stops waiting for the call; another process, or a deferred result, resumes it.
+        is_remote: whether the tool has acknowledged the request and the call waits for its deferred result.
         attempts: how many processes have started the call.
         unreleased: a result that was made and not delivered, because its batch delivers in order.
-        is_planned: its checkpoint is from before its permission, so that it can be resumed only before it starts.
-        may_finish: closing the runtime does not cancel it at once, because it was answered, or was recovered from
-            another process.
+        is_planned: whether its checkpoint is from before phase 1, so that a resumed call runs all phases.
+        may_finish: whether closing the runtime lets it run for a while, because it was approved or recovered.
     """
 
     has_checkpoint: bool = False
@@ -156,7 +156,7 @@ class ResumeState(Live, eq=False):
 
 
 class Votes(Part, frozen=True):
-    """The votes on the permission of one call, besides those of the rules; `allowed_until` ends the permission."""
+    """The votes on one call, besides those of the rules; `allowed_until` is when its permission expires."""
 
     hooks: tuple[HookVote, ...] = ()
     advisers: tuple[ExternalVote, ...] = ()
@@ -234,14 +234,14 @@ class RunTimer:
 
 
 def reported_text(value: object, scrub: Scrubber | None) -> str | None:
-    """Return a value as a message without secrets, control and invisible characters; only its ends are read."""
+    """Return a value as a message without secrets, control and invisible characters; a long one loses its middle."""
     return None if value is None else clean_message(scrubbed_message(str(value), scrub))
 
 
 def store_partial_result(
     access: PayloadAccess, reader: PayloadReader, redactor: Redactor | None, part: object, scrubber: Scrubber | None
 ) -> tuple[str, ...] | None:
-    """Start to store a scrubbed partial result and return its id; none if it cannot be stored."""
+    """Start to store a scrubbed partial result, and return the id in a tuple; none if it cannot be stored."""
     if redactor is not None and redactor.is_whole:
         return None
     try:

@@ -1,13 +1,10 @@
 """Checkpoints: the state of an open call from which another process can resume it after a crash.
 
-A call has a checkpoint while it waits for an approval, once it is approved, and before its tool can have an effect. The
-first and the last are on disk before the call continues; the second is written together with the answer. A deferred
-tool adds two: before the request is sent, and once the tool has acknowledged it. A call whose caller got its id before
-it started has one, too: as it is planned, and as it waits for its turn (`JournalView.checkpoint`). A call without a
-checkpoint is listed by the store as started. Checkpoints may contain secrets; they are deleted when the call ends.
+`CheckpointKind` lists when a call has one. A call without a checkpoint has only its facts in the store. Checkpoints may
+contain secrets; they are deleted when the call ends.
 
-The journal is hash-chained and the checkpoints beside it are not. A person who can edit the file could have another
-input run than the one that was approved. So a call is resumed, and an answer accepted, only if both agree.
+The journal is hash-chained and the checkpoints beside it are not. A person who can edit the file could replace an
+approved input by another one. So a call is resumed, and an answer accepted, only if checkpoint and journal agree.
 """
 
 from collections.abc import Iterator, Sequence
@@ -55,16 +52,22 @@ class CheckpointKind(ClosedEnum):
     """How far a call had come at its checkpoint."""
 
     PLANNED = "planned"
+    """The caller has the id of the call before it starts (`JournalView.checkpoint`)."""
     ASKED = "asked"
+    """The call waits for an approval; on disk before it waits."""
     APPROVED = "approved"
+    """The call was approved, written together with the answer; or a call with a known id waits for a permit."""
     RUNNING = "running"
+    """The tool may run; on disk before a tool with effects runs."""
     SENDING = "sending"
+    """A deferred tool may send its request; on disk before it sends."""
     REMOTE = "remote"
+    """A deferred tool has acknowledged the request."""
 
 
 _KINDS = frozenset(CheckpointKind)
 DEFERRED_KINDS = (CheckpointKind.SENDING, CheckpointKind.REMOTE)
-"""The kinds of calls that wait for a deferred result."""
+"""The kinds of checkpoints of calls that wait for a deferred result."""
 
 
 class Checkpoint(Part, frozen=True, kw_only=True, forbid_unknown_fields=False):
@@ -90,7 +93,7 @@ class Checkpoint(Part, frozen=True, kw_only=True, forbid_unknown_fields=False):
     salt: bytes | None = None
     """The key material of the digests of its inputs, where some of them are hidden; stored nowhere else."""
     secrets: tuple[str, ...] = ()
-    """The secrets of the call that made it, which its own inputs do not show to be sensitive."""
+    """The secrets of the call that made it; its own sensitive fields do not contain them."""
     only: tuple[ToolId, ...] | None = None
     """The tools that its surface offered, if not all, so that nested calls find no more than before."""
     nested_key: bytes | None = None
@@ -108,7 +111,7 @@ class Checkpoint(Part, frozen=True, kw_only=True, forbid_unknown_fields=False):
 
     @property
     def arguments(self) -> JsonObject:
-        """The decoded `call_input`; empty if it is no JSON object, which `integrity` finds before anything runs."""
+        """The decoded `call_input`; empty if it is no JSON object; then `checkpoint_mismatch` rejects it."""
         try:
             return parse_object(self.call_input)
         except RecordError:
@@ -182,8 +185,8 @@ def save_checkpoint(
         question=question,
     )
     awaited = (result_key(call.invocation_id), expires_at_ns) if is_deferred else awaited_answer(kind, question)
-    # Without its parent, an answer has no use. A request that may not have arrived is sent again. So recovery looks at
-    # such a call as soon as the process is dead.
+    # A nested call ends if its parent has ended, and a request that may not have arrived is sent again. So recovery
+    # examines such a call as soon as the process is dead, without waiting for an answer.
     is_due = kind is CheckpointKind.SENDING or (not is_deferred and request.parent_invocation_id is not None)
     saved = SavedCheckpoint(
         call.invocation_id, kind.value, write_own(checkpoint), *awaited, 0 if is_due else None, is_unowned
@@ -192,7 +195,7 @@ def save_checkpoint(
 
 
 def save_running_checkpoint(call: Call, tool: Tool, call_input: JsonObject) -> None:
-    """Save that the tool is about to run. If it may run again after a crash, it will find its nested calls by a key."""
+    """Save that the tool is about to run; with a key to find its nested calls by, if it may run again after a crash."""
     nesting = call.ensure_nesting()
     if tool.is_repeatable and nesting.key is None:
         nesting.key = call.core.ids.secret()
@@ -200,9 +203,9 @@ def save_running_checkpoint(call: Call, tool: Tool, call_input: JsonObject) -> N
 
 
 def ensure_checkpoint(call: Call) -> None:
-    """Save that the tool of a started call that only reads runs, before the call waits or makes a nested call.
+    """Save a checkpoint of a started call whose tool only reads, before the tool waits or makes a nested call.
 
-    A call that ends before that needs no checkpoint: nothing of it can be on disk.
+    A call whose tool ends without either needs none, because none of its facts is on disk before its end.
     """
     tool = call.tool
     is_started = call.background is not None and not call.has_checkpoint
@@ -251,7 +254,9 @@ async def ensure_lease(call: Call) -> None:
 
 
 async def flush(call: Call) -> None:
-    """Wait until all facts of a call are on disk, and this process has a lease.
+    """Wait until all facts and the checkpoint of a call are on disk, and this process has a lease.
+
+    `Call.flush` only appends facts to the log; it does not wait.
 
     Raises:
         ToolFailure: dependency_unavailable; nothing has run.
@@ -272,9 +277,9 @@ def journal_unavailable(call: Call, error: StoreError) -> ToolFailure:
 
 
 async def when_durable(call: Call, result: ToolResult) -> ToolResult:
-    """Return a result once it is on disk, or else the failure that says that it could not be stored.
+    """Return a result once it is on disk, or the failure that reports that it could not be stored.
 
-    The journal says the same, or nothing: the end that is queued for the next write is replaced by the failure.
+    The failure replaces the end that is queued for the next write. So the journal has the returned result, or none.
     """
     log, failure = call.core.journal.log, None
     while True:
@@ -288,12 +293,12 @@ async def when_durable(call: Call, result: ToolResult) -> ToolResult:
                 return _not_stored(call, failure)
             if was_queued is not None:
                 break
-    # It was written meanwhile, or the file was lost with it.
+    # The end was written during the loop, or the file is lost.
     return result if failure is None or _has_stored_result(call) else _not_stored(call, failure)
 
 
 def _not_stored(call: Call, failure: ToolResult) -> ToolResult:
-    """Return the failure; a batch delivers it later, and a started call has its status."""
+    """Return the failure, and set it on the call: a batch may deliver it later, and a handle reads the status."""
     call.result = failure
     if call.status is not None and call.status.is_terminal:
         call.status = InvocationStatus.FAILED
@@ -353,9 +358,9 @@ def checkpoint_mismatch(kind: str, checkpoint: Checkpoint, facts: Sequence[Fact]
 
 
 def index_mismatch(opened: OpenCall, checkpoint: Checkpoint, facts: Sequence[Fact]) -> str | None:
-    """Return the name of the first column beside a checkpoint that differs from it; none if all of them agree.
+    """Return the name of the first column of a stored row that differs from its checkpoint; none if all agree.
 
-    Such a difference runs nothing that is not allowed, but a question or an answer might not be found.
+    Such a difference cannot run a call that is not allowed, but its question or its answer might not be found.
     """
     recorded = invocation_of(facts)
     if recorded is not None and recorded.status.is_terminal:

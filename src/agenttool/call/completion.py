@@ -68,7 +68,7 @@ _PERSIST_RESULT = Phase.PERSIST_RESULT
 def map_result(call: Call, output: object, levels: int = 0) -> Mapped:
     """Map the output to a draft of the result; if that fails, store the output beside the error.
 
-    `levels` is what `quick_levels` returned; 0 for a large output.
+    `levels` is the depth of the output, from `quick_levels`; 0 for a large output.
     """
     call.phase = _MAP_RESULT
     plan = PLAIN if call.tool is None else call.tool.mapping
@@ -225,7 +225,7 @@ _SUCCEEDED = _ENDED[InvocationStatus.SUCCEEDED]
 
 
 def emit_terminal(call: Call, mapped: Mapped, result: ToolResult) -> ToolResult:
-    """Record the end of the call: its result, its delivery and its terminal event; return the result to deliver.
+    """Record the end of the call as three events: result created, result yielded, call ended; return the result.
 
     If the journal rejects the result, the call has failed, and a result that says so is recorded and returned. If the
     journal rejects that, too, the call stays open there, and recovery ends it once this process is gone.
@@ -290,7 +290,7 @@ def _record_detailed_end(call: Call, result: ToolResult) -> ToolResult:
         call.ensure_recovery().unreleased = CallEnded(result, changes)
     else:
         call.note(_ENDED[end], CallEnded(result, changes))
-    _delete_checkpoint(call)  # also if the result has to wait: its question may not be answered any more
+    _delete_checkpoint(call)  # also if the result is delivered later: no question of the call may be answered now
     return result
 
 
@@ -376,7 +376,7 @@ def failed(call: Call, crash: BaseException) -> Mapped:
 
 
 async def complete(call: Call, work: Callable[[Call], Awaitable[Mapped]]) -> ToolResult:
-    """Run the work of a call and end it; return the result once it is on disk."""
+    """Run the remaining work of a recovered call and end it; return the result once it is on disk."""
     try:
         mapped = await work(call)
     except BaseException as crash:  # noqa: BLE001 -- a crash in any phase is that phase's failure
@@ -398,6 +398,7 @@ async def _finish(call: Call, mapped: Mapped) -> ToolResult:
         result = await persist_result(call, mapped)
     except BaseException as crash:  # noqa: BLE001 -- the tool has run, so there is a result whatever happens now
         error = error_of_interruption(call, crash)
+        # An interruption is for the caller's task; it does not turn the result into a failure.
         result = mapped.result if call.stop.interrupted is crash else failed_result(call, error).result
     return await _record(call, mapped, result)
 
@@ -413,5 +414,5 @@ async def _record(call: Call, mapped: Mapped, result: ToolResult) -> ToolResult:
 
 
 def read_tool_of(call: Call) -> str:
-    """Return the name of the read tool on the surface of a call."""
+    """Return the name that the tool for stored output has on the surface of a call."""
     return READ_RESULT if call.surface is None else call.surface.builtin_name(READ_RESULT, call.shown.known_as)

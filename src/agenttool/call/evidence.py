@@ -1,4 +1,8 @@
-"""The evidence of all that is beyond plain calls: surfaces, inputs, decisions, hooks, progress, results."""
+"""Evidence: the data of a fact, which is projected to events and records when the journal is read.
+
+This module has the evidence of surfaces, decisions, hooks, progress, cancellations and stored results. That of plain
+calls and of changed inputs is in `ports.evidence`.
+"""
 
 from collections.abc import Mapping
 from typing import cast
@@ -60,7 +64,7 @@ _NOTHING: JsonObject = {}
 
 
 class Complete(Evidence, frozen=True):
-    """Evidence that is complete when it is noted: the data of its events, the fields of the call, and the records."""
+    """Evidence whose parts are known when it is written: data of its events, fields of the call, and records."""
 
     data: JsonObject = _NOTHING
     fields: Mapping[str, object] = _NOTHING
@@ -80,7 +84,7 @@ class Complete(Evidence, frozen=True):
 
 
 def surface_made(surface: ToolSurface, replaces: str | None = None) -> Complete:
-    """Return the evidence of a surface; its record is read from there once the runtime has dropped it."""
+    """Return the evidence of a surface; the journal has its record after the runtime has dropped the surface."""
     data: JsonObject = {"surface_id": surface.surface_id, "replaces": replaces, "reason": surface.surface_reason}
     return Complete({name: value for name, value in data.items() if value is not None}, documents=(surface,))
 

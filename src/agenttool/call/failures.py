@@ -182,7 +182,7 @@ _INTERRUPTIONS = (CancelledError, KeyboardInterrupt, GeneratorExit)
 
 MAX_DESCRIBED = 5
 MAX_TRACE_CHARS = 8000
-"""So many characters of a traceback are recorded; the middle of a longer one is left out."""
+"""How many characters of a traceback are recorded; the middle of a longer one is left out."""
 
 log = logging.getLogger("agenttool.calls")
 
@@ -220,7 +220,7 @@ def _bounded(call: Call, message: str) -> str:
 def error_of_interruption(call: Call, crash: BaseException) -> ToolError:
     """Return the error of an exception; store an interruption, to raise it after the result is written.
 
-    A call that this process has left to another one can write nothing, so its exceptions are not recorded.
+    A parked call belongs to another process, so this one does not record the tracebacks of its exceptions.
     """
     if not isinstance(crash, _INTERRUPTIONS):
         if call.is_parked:
@@ -273,37 +273,37 @@ SHUTDOWN_S = 15.0
 """How long a runtime waits for calls that it canceled."""
 
 FINISH_S = 5.0
-"""How long a runtime waits for calls that were approved or recovered and run already, before it cancels them."""
+"""How long a runtime waits for running calls that were approved or recovered, before it cancels them."""
 
 
 async def stop_calls(core: Core, open_calls: Callable[[], tuple[Call, ...]]) -> None:
     """Park or cancel every open call, and wait up to `SHUTDOWN_S` until their results are written.
 
-    The process that answers a question, or recovers a call, may end at once. So a call that is approved and did not
-    start is left to another process, and one that runs gets `FINISH_S` to end.
+    A process may exist only to answer a question, and close right after. So an approved or recovered call that has not
+    started is parked for another process, and one that runs gets `FINISH_S` to end.
     """
-    finishing = [call for call in open_calls() if not await _stop(call, may_finish=True)]
+    finishing = [call for call in open_calls() if not await _park_or_cancel(call, may_finish=True)]
     with core.registry.waiter() as call_ended:
         if finishing:
             ids = ", ".join(call.invocation_id for call in finishing)
             log.info("closing waits up to %g s for calls that were approved: %s", FINISH_S, ids)
             await _wait_for(lambda: not any(call in finishing for call in open_calls()), call_ended, FINISH_S)
             for call in open_calls():
-                await _stop(call, may_finish=False)
+                await _park_or_cancel(call, may_finish=False)
         await _wait_for(lambda: not open_calls(), call_ended, SHUTDOWN_S)
     with suppress(TimeoutError):
         async with asyncio.timeout(SHUTDOWN_S):
             await core.payloads.close()
 
 
-async def _stop(call: Call, *, may_finish: bool) -> bool:
-    """Park or cancel a call; return false if it may finish first."""
+async def _park_or_cancel(call: Call, *, may_finish: bool) -> bool:
+    """Park or cancel a call; return False if it may finish first."""
     root = call
     while root.parent is not None:
         root = root.parent
     if call.is_parked:
         return True
-    if can_park(root) or await _can_resume(root):
+    if can_park(root) or await _can_resend(root):
         park(root)
         return True
     if may_finish and call.recovery is not None and call.recovery.may_finish:
@@ -321,8 +321,8 @@ async def _wait_for(is_done: Callable[[], bool], call_ended: asyncio.Event, seco
 
 
 def can_park(call: Call) -> bool:
-    """Return whether a call waits for an answer, for its start or for such calls, and another process can resume it."""
-    return call.parent is None and _waits(call)  # a nested call is left with its parent
+    """Return whether another process can resume a call that waits: for an answer, its start, or nested calls."""
+    return call.parent is None and _waits(call)  # a nested call is parked with its parent
 
 
 def _waits(call: Call) -> bool:
@@ -339,9 +339,10 @@ def _waits(call: Call) -> bool:
 
 
 def _waits_for_nested(call: Call) -> bool:
-    """Return whether a tool waits only for nested calls that wait, and the next process runs it again and finds them.
+    """Return whether a tool waits only for nested calls that wait, and may run again in the next process.
 
-    A nested call of an earlier process is not open in this one before it is answered.
+    That run finds its nested calls by their ids. One of an earlier process is in `awaited`, because it is open in this
+    process only once it is answered.
     """
     nesting, background = call.nesting, call.background
     if nesting is None or nesting.key is None or (background is not None and background.ends_with_process):
@@ -353,15 +354,15 @@ def _waits_for_nested(call: Call) -> bool:
 _NOT_STARTED = (InvocationStatus.PLANNED, InvocationStatus.QUEUED)
 
 
-async def _can_resume(call: Call) -> bool:
-    """Return whether another process can send the request of a deferred call again, and so continue the call."""
+async def _can_resend(call: Call) -> bool:
+    """Return whether a call is sending the request of a deferred tool, and another process may send it again."""
     later = None if call.tool is None else call.tool.later
     is_sending = call.has_checkpoint and call.core.durable and call.drive is not None and call.parent is None
     return later is not None and is_sending and await later.may_resend(call.invocation_id)
 
 
 def park(call: Call) -> None:
-    """Stop a call and its nested calls in this process without ending them; another process does."""
+    """Stop a call and its nested calls in this process without recording an end; another process resumes them."""
     for child in call.children:
         park(child)
     call.ensure_recovery().is_parked = True
@@ -379,7 +380,7 @@ def stop_after_close(call: Call) -> None:
 
 
 def leave_parked(call: Call, result: ToolResult) -> ToolResult:
-    """Drop a parked call from this process and return the result that says so; the journal gets no fact."""
+    """Remove a parked call from this process and return the result that reports this; the journal gets no fact."""
     core, call.result = call.core, result
     if core.registry.calls.get(call.invocation_id) is call:  # a recovered call may have taken its place
         core.registry.remove(call.invocation_id)

@@ -84,7 +84,7 @@ class HookWorld:
     ) -> tuple[object, Exception | None]:
         """Run a hook in the caller's task, until its deadline or until the call is stopped.
 
-        A later answer is dropped, because it may be a reaction to the interruption.
+        An answer after that is dropped, because it may be a reaction to the interruption.
         """
         call, timing = self._call, self._call.core.timing
         call.drive = drive = Drive(timing.grace_period, GRACE_S, deadlines=timing.deadlines, timeout_s=timeout_s)
@@ -201,29 +201,29 @@ def refuse_stop_and_fault(call: Call, outcome: HookRuns, *, fault_class: ErrorCl
 def decide_with_hooks(
     call: Call, tool: Tool, proposed: JsonObject, deciding: Awaitable[JsonObject]
 ) -> Awaitable[JsonObject]:
-    """Await the decision about a call, run its hooks, and return the input that may run.
+    """Await the decision about a call, run the `permission_decision` hooks, and return the input that may run.
 
     Raises:
-        ToolFailure: the decision was a refusal, which hooks cannot change; or a hook stopped the call or failed.
+        ToolFailure: the call was denied, which hooks cannot change; or a hook stopped an allowed call, or failed.
     """
-    return _run_decision_hooks(call, tool, proposed, deciding) if _DECISION in tool.hooks else deciding
+    return _decide_and_run_hooks(call, tool, proposed, deciding) if _DECISION in tool.hooks else deciding
 
 
-async def _run_decision_hooks(
+async def _decide_and_run_hooks(
     call: Call, tool: Tool, proposed: JsonObject, deciding: Awaitable[JsonObject]
 ) -> JsonObject:
     try:
         call_input = await deciding
     except ToolFailure as refused:
         if refused.error.error_class in _REFUSALS:
-            await _run_hooks(call, tool, proposed, Behavior.DENY)
+            await _run_decision_hooks(call, tool, proposed, Behavior.DENY)
         raise
-    outcome = await _run_hooks(call, tool, call_input, Behavior.ALLOW)
+    outcome = await _run_decision_hooks(call, tool, call_input, Behavior.ALLOW)
     refuse_stop_and_fault(call, outcome, fault_class=ErrorClass.HOOK_FAILED)
     return call_input
 
 
-async def _run_hooks(call: Call, tool: Tool, value: JsonObject, behavior: Behavior) -> HookRuns:
+async def _run_decision_hooks(call: Call, tool: Tool, value: JsonObject, behavior: Behavior) -> HookRuns:
     return await run_hooks_at(call, tool, _DECISION, value, details={"behavior": behavior.value})
 
 
@@ -231,7 +231,10 @@ log = logging.getLogger("agenttool.approvals")
 
 
 def judge(call: Call, tool: Tool, proposed: JsonObject) -> Verdict:
-    """Return the verdict of the policy; it is cached for tools without rules about arguments."""
+    """Return the verdict of the policy on an input, with the votes of hooks and advisers.
+
+    The standing verdict of the tool is used if there are no votes and no rule depends on the arguments.
+    """
     policy, hook_votes, external_votes = call.core.policy, call.votes.hooks, call.votes.advisers
     if not hook_votes and not external_votes and not tool.subject.computed:
         standing = policy.standing(tool.subject, proposed)
@@ -339,13 +342,13 @@ _STAGES = {
     MutationSource.HOOK: (InputStage.OBSERVABLE_INPUT, (InputStage.PERMISSION_INPUT, InputStage.CALL_INPUT)),
     MutationSource.PERMISSION_PROMPT: (InputStage.PERMISSION_INPUT, (InputStage.CALL_INPUT,)),
 }
-"""The stage of the input that a source replaces, and the stages of the new input."""
+"""For each source of a change: the stage of the input that it replaces, and the stages that get the new input."""
 
 
 def check_replacement(
     call: Call, tool: Tool, before: JsonObject, after: JsonObject, source: MutationSource
 ) -> JsonObject:
-    """Return a copy of a replaced input with defaults, if it is valid; or the original, if nothing is changed.
+    """Return a copy of the new input with its defaults, if it is valid; or `before`, if nothing is changed.
 
     Raises:
         ToolFailure: input_mutation_failed, schema_validation_failed, invalid_arguments.

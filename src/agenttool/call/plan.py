@@ -16,7 +16,7 @@ from agenttool.records import AbortReason, InvocationId, Json, JsonObject, ToolS
 
 MAX_INPUT_BYTES = 1_000_000
 MAX_INPUT_VALUES = 10_000
-"""How large the arguments of a call may be. More can be passed as a file."""
+"""The limits of the arguments of a call. A caller can pass a larger input as a file."""
 
 _LONG_INTEGER = re.compile(rb"[\[:,]\s*-?\d{%d}" % (MAX_DIGITS + 1))
 
@@ -43,7 +43,7 @@ def encode_arguments(arguments: JsonObject | str | bytes) -> bytes:
 def refuse_large(encoded: bytes, arguments: object) -> None:
     """Refuse arguments that are too large to be checked on the event loop.
 
-    A value follows a comma or an opening bracket, so most documents need not be read to be counted.
+    Each value follows a comma or an opening bracket. Their number is an upper bound, so most documents are not parsed.
 
     Raises:
         RecordError: they have more than `MAX_INPUT_BYTES` bytes or `MAX_INPUT_VALUES` values, or a long integer.
@@ -52,11 +52,11 @@ def refuse_large(encoded: bytes, arguments: object) -> None:
         return
     if len(encoded) > MAX_INPUT_BYTES:
         raise RecordError(f"arguments have more than {MAX_INPUT_BYTES} bytes; pass a file, or make several calls")
-    is_long = sum(map(encoded.count, (b",", b"[", b"{"))) > MAX_INPUT_VALUES
-    if not is_long and not (may_have_long_integer(encoded) and _LONG_INTEGER.search(encoded)):
+    may_exceed = sum(map(encoded.count, (b",", b"[", b"{"))) > MAX_INPUT_VALUES
+    if not may_exceed and not (may_have_long_integer(encoded) and _LONG_INTEGER.search(encoded)):
         return
     given = cast("Json", arguments) if type(arguments) is dict else parse_value(encoded, what="arguments")
-    if is_long and has_more_values(given, MAX_INPUT_VALUES):
+    if may_exceed and has_more_values(given, MAX_INPUT_VALUES):
         raise RecordError(f"arguments have more than {MAX_INPUT_VALUES} values; pass a file, or make several calls")
     if _has_long_integer([given]):
         raise RecordError(f"arguments have an integer of more than {MAX_DIGITS} digits; pass it as text")
@@ -127,7 +127,7 @@ def plan(  # noqa: PLR0913, PLR0917 -- what a caller may pass; a record for it w
     actor: str | Principal | None,
     unique: str | None = None,
 ) -> Call:
-    """Return a new call. Invalid arguments do not raise; the call fails in its phases and has a result."""
+    """Return a new call. Invalid arguments do not raise: phase 1 or 2 of the call fails, and the call has a result."""
     fault = actor_ref = actor_roles = None
     is_text = type(arguments) is not dict
     try:
@@ -146,7 +146,7 @@ def plan(  # noqa: PLR0913, PLR0917 -- what a caller may pass; a record for it w
         if flaw is not None:
             native_call_id, actor_ref, fault = None, None, fault or flaw
     unique = unique or core.ids.unique()
-    invocation_id: InvocationId = "inv_" + unique  # pyright: ignore[reportAssignmentType] -- spares every call the call of a NewType
+    invocation_id: InvocationId = "inv_" + unique  # pyright: ignore[reportAssignmentType] -- calling a NewType takes time
     try:
         surface_id = surface.surface_id  # pyright: ignore[reportOptionalMemberAccess] -- an invalid surface is handled below
         found = surfaces.by_id[surface_id]
@@ -158,13 +158,13 @@ def plan(  # noqa: PLR0913, PLR0917 -- what a caller may pass; a record for it w
 
 
 def _name_and_roles(actor: str | Principal | None) -> tuple[str | None, tuple[str, ...] | None]:
-    """Return the name of a caller and the roles of its key; an empty name names no caller."""
+    """Return the name of the caller and the roles of its key; an empty name counts as none."""
     name, roles = (actor.subject, actor.role_names) if isinstance(actor, Principal) else (actor, None)
     return (None, None) if isinstance(name, str) and not name.strip() else (name, roles)
 
 
 def _without_surface(call: Call, surfaces: SurfaceStore, given: object) -> Call:
-    """Set an archived surface, or the reason for none: it is unknown, or the runtime is closed."""
+    """Set an archived surface of the call, or why there is none: it is unknown, or the runtime is closed."""
     if surfaces.closed is None:
         call.surface = surfaces.find(given)
         call.unresolved = unknown_surface(given) if call.surface is None else None

@@ -1,7 +1,10 @@
 """The twelve phases of one call, in order. Read this first: every call of every tool goes through `run_call`.
 
-A phase that most calls do not need is behind a condition that was decided when the tool was declared (`Tool`), or that
-can be checked without a wait. There is no second path.
+A phase that most calls do not need is behind a flag that was computed when the tool was compiled (`Tool`). `try_allow`
+and `try_acquire_permit` are phases 6 and 7 for a call that need not wait; if they return False, the full phase runs.
+There is no second path.
+
+`call_input` is the input so far. A phase that may change the input returns it, and the next phase gets that.
 """
 
 from agenttool.call.call import Call
@@ -41,7 +44,7 @@ async def run_call(call: Call) -> ToolResult:  # noqa: C901, PLR0912, PLR0915 --
             refuse_if_stopped(call)
         call_input = parse_schema(call, tool)  # 2
         if tool.prepares_input:
-            filled = tool.with_defaults(call_input)
+            filled = tool.with_defaults(call_input)  # before phase 3, because values are converted with the defaults
             if tool.has_checks:
                 validate_values(call, tool, call_input, filled[0])  # 3
             if tool.has_normal_form:
@@ -73,7 +76,8 @@ async def run_call(call: Call) -> ToolResult:  # noqa: C901, PLR0912, PLR0915 --
 async def _wait_for_permit(call: Call, tool: Tool, call_input: JsonObject) -> JsonObject:
     """Wait for a permit, and return the input that may run.
 
-    A permission that expired meanwhile is requested again, and rules that were added meanwhile can deny the call.
+    A permission may expire during the wait; then the call returns its permit and repeats phase 6. Rules may be added
+    during the wait; then they are evaluated again, and can deny the call.
 
     Raises:
         ToolFailure: as `schedule` and `permission`.

@@ -34,18 +34,18 @@ from agenttool.results.redaction import InputMask, compile_scrubber
 from agenttool.scheduler.drive import CLOSED_ITSELF, Drive, Stopped
 
 _within: ContextVar[tuple[InvocationId, ...]] = ContextVar("calls_within", default=())
-"""The calls that the present code runs within; its tasks and threads inherit them.
+"""The calls that the present code runs within, the outermost first. Tasks and threads that it starts inherit them.
 
-They are the keyed, started and resumed ones, and those whose tools keep others waiting.
+Only calls that others may wait for are here: calls with a key, started and resumed calls, and calls in `_running`.
 """
 
-# Ids are unique, so all runtimes of the process share both.
+# Ids are unique, so all runtimes of the process share these three.
 _awaited: dict[InvocationId, list[InvocationId]] = {}
 """The calls whose ends the code of each call waits for."""
 _queued: dict[InvocationId, Callable[[], Iterable[InvocationId]]] = {}
 """The calls that wait for a permit, each with a function that returns the calls ahead of it."""
 _running: dict[InvocationId, Call] = {}
-"""The calls whose tools run now and keep others waiting; a call is listed as open only once it waits."""
+"""The calls whose tools run now with a permit of their own. The registry has a call only once it waits."""
 
 
 def _and_within(invocation_id: InvocationId) -> tuple[InvocationId, ...]:
@@ -67,14 +67,15 @@ def leave_tool(call: Call, token: "Token[tuple[InvocationId, ...]]") -> None:
 
 
 def callers() -> list[Call]:
-    """Return the calls whose tools make the present call, without those that keep no others waiting."""
+    """Return the calls within whose tools the present code runs, without those that share their permit."""
     return [_running[each] for each in _within.get() if each in _running]
 
 
 class RunningWithin:
-    """The context of the code of a call, within the calls of the present code; `alone` if those do not wait for it.
+    """The context in which the code of a call runs, within the calls of the present code.
 
-    Every started call enters it, and a class takes a third of the time of a generator.
+    `alone` leaves those out, for a call that they do not wait for. Every started call enters this context, and a class
+    takes a third of the time of a generator.
     """
 
     __slots__ = ("_calls", "_token")
@@ -94,7 +95,7 @@ class RunningWithin:
 
 @contextmanager
 def waiting_for_end(invocation_id: InvocationId) -> Generator[bool]:
-    """Register that the present code waits for the end of a call; yield whether that call waits for it in turn."""
+    """Register that the present code waits for the end of a call; yield whether the wait would be a deadlock."""
     waiters = _within.get()
     for waiter in waiters:
         _awaited.setdefault(waiter, []).append(invocation_id)
@@ -109,22 +110,26 @@ def waiting_for_end(invocation_id: InvocationId) -> Generator[bool]:
 
 @contextmanager
 def waiting_for_permit(invocation_id: InvocationId, ahead: Callable[[], Iterable[InvocationId]]) -> Generator[bool]:
-    """Register that a call waits for a permit; yield whether one of those ahead of it waits for it in turn.
+    """Register that a call waits for a permit; yield whether the wait would be a deadlock.
 
-    `ahead` returns all of them, also those that are ahead of others.
+    `ahead` returns all calls ahead of it in the queue, directly or through others.
     """
     waiters = _within.get()
     _queued[invocation_id] = ahead
-    # Permits alone make no circle, and most calls are not awaited by code of others.
-    may_be_endless = bool(waiters) and (bool(_awaited) or any(each != invocation_id for each in waiters))
+    # Waits for permits alone form no cycle; it needs code that awaits a call. Most calls run within no other call.
+    may_deadlock = bool(waiters) and (bool(_awaited) or any(each != invocation_id for each in waiters))
     try:
-        yield may_be_endless and not _reached(ahead(), []).isdisjoint(waiters)
+        yield may_deadlock and not _reached(ahead(), []).isdisjoint(waiters)
     finally:
         del _queued[invocation_id]
 
 
 def _reached(calls: Iterable[InvocationId], ends: list[InvocationId]) -> set[InvocationId]:
-    """Return `calls`, those in `ends` and the calls ahead of these, and all that the code of each of them waits for."""
+    """Return all calls that a wait depends on, directly or through other waits.
+
+    `calls` are ahead of it in the queue for a permit, and it awaits the ends of `ends`. The end of a queued call
+    depends on the calls ahead of that one, and each call depends on the ends that its code awaits.
+    """
     reached: set[InvocationId] = set()
     found, expanded = [*calls], set[InvocationId]()
     while found or ends:
@@ -142,7 +147,7 @@ def _reached(calls: Iterable[InvocationId], ends: list[InvocationId]) -> set[Inv
 _T = TypeVar("_T")
 
 ENDED_EARLY = (CancelledError, GeneratorExit)
-"""Exceptions with another meaning when the tool raises them itself."""
+"""Exceptions that stop a coroutine from outside; they have another meaning if the tool raises one itself."""
 
 
 def end_early(call: Call, error: CancelledError | GeneratorExit) -> object:
@@ -207,7 +212,7 @@ async def pause(call: Call, seconds: float) -> None:
 
 
 def resolve(waiting: "asyncio.Future[None] | asyncio.Future[object]") -> None:
-    """End a wait for a future without a value, unless it has ended."""
+    """Set the result of a future to None, unless it is done."""
     if not waiting.done():
         waiting.set_result(None)
 
@@ -218,7 +223,7 @@ async def run_outside(call: Call, work: Coroutine[object, object, _T]) -> _T:
     Raises:
         ToolFailure: canceled, sibling_canceled, timeout.
     """
-    with call.holding_nothing():
+    with call.without_permits():
         done = await run_stoppable(call, work)
     await run_stoppable(call, call.regain_permits())
     return done
@@ -263,10 +268,10 @@ def mask_credentials(call: Call, values: Mapping[str, str]) -> CallSecrets | Non
 
 
 async def send_and_wait(call: Call, later: DeferredTool, send: Callable[[], Awaitable[object]]) -> object:
-    """Send the request of a call and return its result; a detached call is parked instead.
+    """Send the request of a call and return its deferred result; without a waiting caller, park the call instead.
 
-    The call has a checkpoint before the request is sent, and releases its permit once the tool acknowledges it, because
-    the server schedules its own work.
+    The checkpoint is on disk before the request is sent. The call releases its permit once the tool acknowledges the
+    request, because the server schedules its own work.
 
     Raises:
         ToolFailure: the request was rejected; canceled, timeout; or the call is parked.
@@ -302,7 +307,7 @@ async def send_and_wait(call: Call, later: DeferredTool, send: Callable[[], Awai
 async def _sent(
     call: Call, later: DeferredTool, send: Callable[[], Awaitable[object]], result: "asyncio.Future[object]"
 ) -> object:
-    """Send the request until it is acknowledged, its result arrives, or the deadline of the result is over.
+    """Send the request, and wait until it is acknowledged, its result arrives, or the deadline of the result is over.
 
     Raises:
         ToolFailure: the request was rejected, or the call was stopped.
@@ -329,7 +334,7 @@ async def _sent(
 
 
 def _is_rejection(failure: BaseException) -> bool:
-    """Return whether the server certainly did nothing, as far as this process knows."""
+    """Return whether the error is a rejection, after which a retry is safe; an earlier request may have arrived."""
     retry = failure.error.retry if isinstance(failure, ToolFailure) else None
     return retry is not None and retry.safe is True
 
@@ -355,10 +360,10 @@ def note_backgrounded(call: Call, deferral: Deferral) -> None:
 
 
 async def _park(call: Call, expires_at_ns: int | None) -> object:
-    """Park a detached call: it is a row in the store until its result arrives.
+    """Park a call without a waiting caller: it is only a row in the store until its result arrives.
 
     Raises:
-        ToolFailure: always; it says that the call waits.
+        ToolFailure: always; its message is that the call waits.
     """
     core = call.core
     save_checkpoint(call, CheckpointKind.REMOTE, call.final_input, expires_at_ns=expires_at_ns, is_unowned=True)
@@ -386,7 +391,7 @@ async def _wait_for_result(call: Call, later: DeferredTool, result: "asyncio.Fut
     recovery = call.ensure_recovery()
     recovery.is_remote = True
     try:
-        with call.holding_nothing():
+        with call.without_permits():
             waited = await drive.run(_until(result))
     finally:
         call.drive, recovery.is_remote = None, False
@@ -398,7 +403,10 @@ async def _wait_for_result(call: Call, later: DeferredTool, result: "asyncio.Fut
 
 
 async def _has_arrived(call: Call, result: "asyncio.Future[object]") -> bool:
-    """Return whether the result of a stopped call is here; one that another process received in time counts, too."""
+    """Return whether the result of a stopped call has arrived; then the call is not stopped after all.
+
+    If the call has timed out, the result may have reached another process in time; then this one reads it.
+    """
     if call.stop.interrupted is not None or call.stop.reason not in (None, AbortReason.TIMEOUT):
         return False
     if not result.done() and call.stop.reason is AbortReason.TIMEOUT:

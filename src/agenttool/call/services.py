@@ -73,7 +73,7 @@ def retrieve_exception(task: "asyncio.Task[object]") -> None:
 
 
 MAX_CACHED = 1000
-"""With more entries than this, expired ones are removed. There is one per credential, or per credential and actor."""
+"""With this many entries, expired ones are removed. There is one per credential, or per credential and actor."""
 
 
 class LeasedCredentials(Mapping[str, Secret]):
@@ -133,12 +133,12 @@ class CredentialVault:
         self._entries: dict[tuple[str, str | None], _Cached] = {}
 
     def extend(self, circumstances: Circumstances) -> Circumstances:
-        """Return the circumstances with the credentials that can be had now, and why others cannot."""
+        """Return the circumstances with the credentials that are available now, and why others are not."""
         faults = {name: fault for name, each in self.providers.items() if (fault := each.fault()) is not None}
         return circumstances.with_credentials(self.providers.keys() - faults.keys(), faults)
 
     def refusal(self, names: tuple[str, ...], actor: str | None) -> str | None:
-        """Return why calls of an actor cannot have one of the credentials; none if they may, or it is not known yet."""
+        """Return why calls of an actor may not have one of the credentials; none if they may, or that is unknown."""
         for name in names:
             provider = self.providers.get(name)
             reason = None if provider is None else provider.refusal(actor)
@@ -156,7 +156,7 @@ class CredentialVault:
         """Return the values of the named credentials that this vault has.
 
         Raises:
-            CredentialMissing: one of them cannot be had.
+            CredentialMissing: one of them is not available.
         """
         return {name: await self._value(self.providers[name], actor) for name in names if name in self.providers}
 
@@ -191,7 +191,7 @@ class CredentialVault:
 
 
 def missing(name: str, reason: str) -> str:
-    """Return the message about a credential that cannot be had."""
+    """Return the message about a credential that is not available."""
     return f"the credential {name!r} is missing: {reason}"
 
 
@@ -231,15 +231,15 @@ class Durability:
     renewals_s: tuple[float, float] = (0.0, 0.0)
 
     def last_lease(self, now: Moment) -> Moment:
-        """Return the moment with which leases are compared: one that ended before it has expired.
+        """Return the moment to compare leases with: a lease that ends before it has expired.
 
-        It is earlier than now by the time that a renewal takes here, because a slow store delays all processes.
+        It is earlier than now by the time that a renewal takes here, because a slow store delays every process.
         """
         return now.after(-round(max(self.renewals_s) * 1e9))
 
 
 Approve = Callable[[Question], Awaitable[object]]
-"""The approver of the program: returns an answer to a question, its word, or whether the call may run."""
+"""The `approve` function of the program: returns an `Answer`, its word, or whether the call may run."""
 
 
 class RuleFiles(Protocol):
@@ -264,8 +264,8 @@ class OpenQuestions:
     """The questions of this process to approvers, and the calls that wait for the answers.
 
     Attributes:
-        approve: the approver of the program; none if others answer.
-        notify: reports a question that waits for others to answer it.
+        approve: the approver of the program, which is asked first; none if it has none.
+        notify: reports a question that waits for an approver outside the program.
         rule_files: where rules can be added besides the store; none if there are none.
         for_program: the questions that the approver of the program is asked now, before people.
         unstored: the questions that only this process knows, because their calls do not wait yet.
@@ -412,7 +412,7 @@ class CallHost(Protocol[_C_contra]):
         ...
 
     async def leave_to_rules(self, question: Question) -> None:
-        """Withdraw a stored question, unless it was answered: rules that were added later decide about its call."""
+        """Let rules that were added after a stored question decide about its call; an earlier answer stands."""
         ...
 
     async def withdraw_question(self, question: Question) -> Answered | None:
@@ -461,7 +461,7 @@ class CallRegistry(Generic[_Listed]):
         self.calls[call.invocation_id] = call
 
     def discard(self, invocation_id: InvocationId) -> None:
-        """List a call as open no longer."""
+        """Remove a call, without waking the waiters for its end."""
         call = self.calls.pop(invocation_id, None)
         if call is not None and call.request.actor_ref is not None:
             self.quota.remove(call.request.actor_ref)

@@ -43,14 +43,19 @@ from agenttool.schema.views import model_view
 ANY_OBJECT: JsonObject = {"type": "object"}
 
 MAX_MEMBER_LISTS = 64
-"""For so many different lists of given members the missing defaults are cached."""
+"""For how many combinations of given members the missing defaults are cached."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tool:
     """A tool that is ready to run. Its flags are computed once, so that calls need not.
 
+    `DeclaredTool` describes the callables, such as `convert`, `validated` and `preflight`.
+
     Attributes:
+        subject: what the policy needs to know of the tool.
+        safety: computes the scheduling facts of a call; `safety.static` if all calls share them.
+        later: how a deferred tool awaits its result; none if a run of the tool returns the result.
         read_typed: reads and checks an input of plain values at once; none if only the schema can check it.
         is_judged_by_call: a hook or a classifier votes on each call, besides the rules.
         prepares_input: one of the phases 3 to 5 has something to do.
@@ -325,11 +330,11 @@ class Tools(dict[Entry, Tool]):
         super().__init__()
         self.subjects = Subjects()
         self._hooks = hooks
-        self._sources = sources or {}
+        self._namespace_limits = sources or {}
 
     def __missing__(self, entry: Entry) -> Tool:
         """Compile a tool; concurrent callers get the same one, because it holds its rate limit."""
-        source = self._sources.get(entry.tool.declaration.namespace)
+        source = self._namespace_limits.get(entry.tool.declaration.namespace)
         return self.setdefault(entry, compile_tool(entry, self.subjects[entry], self._hooks, source))
 
     def admit(self, entry: Entry) -> None:

@@ -58,14 +58,14 @@ def start_tool(call: Call, tool: Tool, call_input: JsonObject) -> object:
     else:
         _record_start(call)
     if tool.needs_run_loop or (call.core.durable and _must_be_stored(call, tool)):
-        return PendingOutput(_run_durably(call, tool, call_input))
+        return PendingOutput(_publish_and_run(call, tool, call_input))
     return _start_once(call, tool)
 
 
 def _must_be_stored(call: Call, tool: Tool) -> bool:
     """Return whether the start must be on disk before the tool runs.
 
-    Without effects, nothing is lost with a call that no one knows of: its caller has its id once it ends or waits.
+    A tool without effects may run earlier, unless the store already has the call or its key.
     """
     return tool.has_effects or call.has_checkpoint or (call.background is not None and call.background.is_known)
 
@@ -73,9 +73,10 @@ def _must_be_stored(call: Call, tool: Tool) -> bool:
 def _start_once(call: Call, tool: Tool) -> object:
     """Start one run of the tool; return its native output, or a `PendingOutput` if it waits for something.
 
-    A call that its code makes may have to wait for the permit of this one, so that neither would end.
+    The code of the tool may make a call that waits for the permit of this one: a deadlock. `enter_tool` registers the
+    call so that this is detected.
     """
-    if isinstance(call.permit, Scope):
+    if isinstance(call.permit, Scope):  # the shared permit of calls that lock nothing
         return _start_work(call, tool)
     token = enter_tool(call)
     try:
@@ -84,12 +85,12 @@ def _start_once(call: Call, tool: Tool) -> object:
         leave_tool(call, token)
         raise
     if type(output) is PendingOutput:
-        return PendingOutput(_until_left(call, token, output.coroutine))
+        return PendingOutput(_run_and_leave(call, token, output.coroutine))
     leave_tool(call, token)
     return output
 
 
-async def _until_left(
+async def _run_and_leave(
     call: Call, token: "Token[tuple[InvocationId, ...]]", running: Coroutine[object, object, object]
 ) -> object:
     try:
@@ -115,7 +116,7 @@ def _start_work(call: Call, tool: Tool) -> object:
 
 
 def _no_coroutine(started: object) -> ToolError:
-    """Return the error of an executor whose `start` returned something else than a coroutine."""
+    """Return the error of an executor whose `start` did not return a coroutine."""
     message = f"`start` of the executor returned {type(started).__name__!r}, not a coroutine; declare it `async def`"
     return guided(ErrorClass.EXECUTION_FAILED, phase=_PHASE, message=message, code="invalid_executor")
 
@@ -131,17 +132,18 @@ async def execute(call: Call, tool: Tool, call_input: JsonObject) -> object:
 
 
 def _record_start(call: Call) -> None:
-    """Record the start of a call that waited, or whose steps cannot be written together."""
+    """Record the start of a call that cannot be part of one fact; a queued call has its queued event already."""
     if call.status is InvocationStatus.QUEUED:
         call.started_ns = call.note(steps.RESUMED)
     else:
         call.started_ns = call.note(steps.STARTED, scheduled(call.facts))
 
 
-async def _run_durably(call: Call, tool: Tool, call_input: JsonObject) -> object:
-    """Run a tool with retries or a deferred result; one with effects only once its start is on disk.
+async def _publish_and_run(call: Call, tool: Tool, call_input: JsonObject) -> object:
+    """Write the unwritten steps, then run the tool, with retries or a deferred result.
 
-    The start of a call that only reads is written within milliseconds, or together with its end.
+    On a durable store, a tool with effects runs only once its start is on disk. The start of a call that only reads is
+    written within milliseconds, or together with its end.
 
     Raises:
         ToolFailure: as `execute`; dependency_unavailable if the store cannot be written, and nothing has run.
@@ -155,7 +157,7 @@ async def _run_durably(call: Call, tool: Tool, call_input: JsonObject) -> object
     if not must_wait:
         ensure_checkpoint(call)
     else:
-        if not is_in_journal:  # the combined fact suffices to end the call after a crash, not to repeat it
+        if not is_in_journal:  # from the combined fact, recovery can end the call, but not run it again
             save_running_checkpoint(call, tool, call_input)
         await flush(call)
         refuse_if_stopped(call)
@@ -180,7 +182,7 @@ async def run_with_retries(call: Call, tool: Tool) -> object:
                 valid_error(call, failure.error) if isinstance(failure, ToolFailure) else error_of_crash(call, failure)
             )
             _block_rate_limits(call, tool, error)
-            wait = _wait(call, error, number) if tool.supports_retries and call.stop.reason is None else None
+            wait = _retry_delay(call, error, number) if tool.supports_retries and call.stop.reason is None else None
             if wait is None:
                 raise
         finally:
@@ -211,10 +213,10 @@ async def fetch_credentials(call: Call, tool: Tool) -> Mapping[str, str]:
 
 
 async def mask_credentials_again(call: Call, tool: Tool) -> None:
-    """Remove the credentials of a tool that ran in another process from the result that arrives for it here.
+    """Fetch the credentials of a tool that ran in another process, and mask them in the result that arrives here.
 
     Raises:
-        ToolFailure: credential_missing: they cannot be removed, so the result is withheld.
+        ToolFailure: credential_missing: the credentials are unknown, so the result is withheld.
     """
     try:
         mask_credentials(call, await fetch_credentials(call, tool))
@@ -226,7 +228,7 @@ async def mask_credentials_again(call: Call, tool: Tool) -> None:
         raise ToolFailure(error) from failure
 
 
-def _wait(call: Call, error: ToolError, number: int) -> float | None:
+def _retry_delay(call: Call, error: ToolError, number: int) -> float | None:
     """Return the seconds until the next attempt; none if there is no next attempt."""
     core = call.core
     left = None if call.timer is None else call.timer.left

@@ -47,7 +47,7 @@ _T = TypeVar("_T")
 _RESOLVE_TOOL = Phase.RESOLVE_TOOL
 
 REDACT_ALL_VALUES = compile_redactor(["*"])
-"""Redacts all values: without a tool there is no list of sensitive fields."""
+"""Redacts all values, because without a tool it is unknown which fields are sensitive."""
 
 
 def find_tool(call: Call) -> Tool | None:
@@ -180,7 +180,7 @@ def _explained_failure(call: Call, tool: Tool, parsed: JsonObject) -> ToolFailur
     misfits = tool.check_model.misfits(parsed)
     if tool.redactor is not None:
         has_all = len(misfits) < MAX_MISFITS and is_quick(parsed)
-        more = [place for each in misfits for place in each.values] if has_all else [""]
+        more = [place for each in misfits for place in each.values] if has_all else [""]  # the whole input
         names = [name for each in misfits for name in each.names]  # a secret may have been sent as a name
         call.learn_secrets(tool.redactor, parsed, names)
         call.request = replace(call.request, redactor=InputMask(tool.redactor.with_paths(more), call.scrubber))
@@ -195,11 +195,10 @@ def _schema_failure(call: Call, message: str) -> ToolFailure:
 
 
 def validate_values(call: Call, tool: Tool, parsed: JsonObject, filled: JsonObject) -> None:
-    """Convert the input, run the tool's pure checks, then its preflight.
+    """Convert the input with its defaults, run the tool's pure checks, then its preflight.
 
-    A validator may require that a caller gives a member, so its objects are converted before their defaults are filled
-    in.
-    A denied call runs no preflight (G-22).
+    A validator may require that the caller sends a member. So if nested defaults were filled in for a tool with
+    validators, the input is converted without its defaults. A denied call runs no preflight (G-22).
 
     Raises:
         ToolFailure: invalid_arguments, setup_required, credential_missing, capability_gap, sandbox_violation.
@@ -239,7 +238,7 @@ def _checked(call: Call, check: Callable[[JsonObject], _T], given: JsonObject) -
 def prepare_observable_input(
     call: Call, tool: Tool, parsed: JsonObject, filled: tuple[JsonObject, tuple[str, ...]]
 ) -> JsonObject:
-    """Fill in defaults and normalize the input; return it, and record a change as a mutation by the runtime."""
+    """Return the input with its defaults, in the tool's normal form; record a change as a mutation by the runtime."""
     call.phase = _PREPARE
     (observable, changed), source, reason = filled, "defaults", "defaults filled in"
     if tool.normalize is not None:

@@ -27,7 +27,10 @@ _JUDGED = steps.JUDGED
 
 
 def try_allow(call: Call, tool: Tool, proposed: JsonObject) -> bool:
-    """Apply the standing verdict if it allows every call of this tool and there are no other votes."""
+    """Allow the call by the standing verdict, if nothing else votes; return False and change nothing otherwise.
+
+    The policy caches one standing verdict for all calls of a tool, if no rule depends on the arguments.
+    """
     core = call.core
     if tool.is_judged_by_call or call.votes is not NO_VOTES or core.advisers:
         return False
@@ -66,6 +69,7 @@ async def _decide(call: Call, tool: Tool, proposed: JsonObject) -> JsonObject:
     if call.core.advisers:
         await request_votes(call, tool, proposed)
     verdict = judge(call, tool, proposed)
+    # Another process may have remembered a rule that answers the question.
     if verdict.behavior is Behavior.ASK and await call.core.host.remembered.sync():
         verdict = judge(call, tool, proposed)
     if verdict.behavior is Behavior.ALLOW:

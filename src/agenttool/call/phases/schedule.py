@@ -18,7 +18,7 @@ from agenttool.scheduler.rate_limits import rate_limited, reserve_tokens
 _PHASE = Phase.SCHEDULE
 
 MAX_THREAD_WAIT_S = 60.0
-"""After this time, a hanging thread no longer holds the permits of its call."""
+"""The permits of a call whose thread hangs are released after this time."""
 
 
 def try_acquire_permit(call: Call, tool: Tool, call_input: JsonObject) -> bool:
@@ -46,7 +46,7 @@ async def schedule(call: Call, tool: Tool, call_input: JsonObject) -> None:
     call.publish()
     facts = tool.safety.facts_for(call_input, call.actor_ref)
     call.facts = facts.record
-    within = None if call.parent is None else call.parent.own_permit()
+    within = None if call.parent is None else call.parent.own_permit()  # a nested call runs within that permit
     batch = call.batch
     if batch is not None and batch.limiter is not None:
         limiter, scope = batch.limiter, batch.limiter.only_scope
@@ -112,8 +112,8 @@ async def _wait_in_queue(call: Call, facts: CallFacts, scope: Scope, within: Per
     """Wait for a permit of the runtime.
 
     Raises:
-        ToolFailure: as `_wait`; or a call that it would wait for waits for this one: by an idempotency key, or because
-            its tool makes this call.
+        ToolFailure: as `_wait`; or the wait would be a deadlock, because a call ahead of this one waits for its end:
+            its code awaits this one by an idempotency key, or its tool makes this call.
     """
     limiter, calls = call.core.limiter, call.core.registry.calls
     permit = call.permit = limiter.request(facts, scope, within)
@@ -123,8 +123,8 @@ async def _wait_in_queue(call: Call, facts: CallFacts, scope: Scope, within: Per
         return [each.invocation_id for each in (*calls.values(), *outer) if each.permit in ahead]
 
     outer = callers()
-    with waiting_for_permit(call.invocation_id, calls_ahead) as is_endless:
-        if is_endless:
+    with waiting_for_permit(call.invocation_id, calls_ahead) as is_deadlock:
+        if is_deadlock:
             is_own = any(each.permit in limiter.ahead_of(permit) for each in outer)
             call.permit = None
             raise ToolFailure(WAITS_FOR_CALLER if is_own else WOULD_DEADLOCK)
@@ -141,7 +141,7 @@ def _note_queued(call: Call) -> None:
         call.note(steps.QUEUED, scheduled(call.facts))
     is_planned = call.recovery is not None and call.recovery.is_planned
     is_started = call.background is not None and not call.has_checkpoint
-    if is_planned or is_started:  # its caller, or another one with its key, may have its id
+    if is_planned or is_started:  # a caller may have its id or key, so another process must be able to resume it
         save_checkpoint(call, CheckpointKind.APPROVED, call.final_input)
 
 
