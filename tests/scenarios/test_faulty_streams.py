@@ -95,6 +95,23 @@ async def test_pieces_that_may_belong_to_another_call_are_an_error_and_no_call_r
     assert ran == []
 
 
+@pytest.mark.parametrize("index", [[0], {"at": 0}])
+@pytest.mark.parametrize("provider", ["openai", "anthropic", "openai_responses"])
+async def test_an_index_that_is_no_number_is_an_error_and_no_call_runs(answer, ran, provider, index):
+    events = {
+        "openai": chunks({"role": "assistant"}, part(index, "a", "remove", WRITTEN_A)),
+        "anthropic": [START, start(index, "a"), piece(index, WRITTEN_A), stop(index), END],
+        "openai_responses": [
+            {"type": "response.created", "response": {"object": "response", "status": "in_progress"}},
+            {"type": "response.output_item.added", "output_index": index, "item": item("a", "")},
+            completed(FIRST),
+        ],
+    }
+    with pytest.raises(ReplyError, match=r"a piece at the index .*, which is no number; request no stream"):
+        await answer(provider, events[provider])
+    assert ran == []
+
+
 START = {"type": "message_start", "message": {"type": "message", "role": "assistant", "content": []}}
 END = {"type": "message_delta", "delta": {"stop_reason": "tool_use"}}
 
@@ -212,6 +229,14 @@ async def test_an_unknown_member_of_a_gemini_part_is_an_error_whatever_stands_be
     for received in (whole, [whole]):
         with pytest.raises(ReplyError, match=r"received a part .*a_call_of_tomorrow.*cannot answer"):
             await answer("gemini", received)
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+async def test_a_type_of_an_item_that_is_no_text_is_an_error(answer, is_stream):
+    whole = {"object": "response", "status": "completed", "output": [{"type": ["message"], "id": "m"}]}
+    end = {"type": "response.completed", "response": whole}
+    with pytest.raises(ReplyError, match=r"received a part of the type \['message'\], which agenttool cannot answer"):
+        await answer("openai_responses", [end] if is_stream else whole)
 
 
 @pytest.mark.parametrize("is_stream", [False, True])

@@ -16,6 +16,7 @@ from agenttool.adapters.function_calling.model_reply import (
     arguments_object,
     error_in,
     function_name_or_unknown,
+    index_in,
     joined,
     object_in,
     objects_at,
@@ -121,7 +122,7 @@ class MessageAssembler:
                 self._message = object_in(event.get("message"))
             case "content_block_start":
                 self._count_stopped()
-                self._start_block(event.get("index"), object_in(event.get("content_block")))
+                self._start_block(index_in(event), object_in(event.get("content_block")))
             case "content_block_delta" if self._message or self._blocks:
                 self._count_stopped()
                 text = self._add_delta(self._index(event), object_in(event.get("delta")))
@@ -147,7 +148,7 @@ class MessageAssembler:
 
     def _index(self, event: JsonObject) -> Json:
         """Return the index of an event; one without an index belongs to the block that was opened last."""
-        index = event.get("index")
+        index = index_in(event)
         return index if index is not None else next(reversed(self._open), None)
 
     def _start_block(self, index: Json, block: JsonObject) -> None:

@@ -176,6 +176,18 @@ def unassigned(what: str) -> ReplyError:
     return ReplyError(f"the stream has {what}; request no stream from this server, or correct the server")
 
 
+def index_in(piece: JsonObject, key: str = "index") -> Json:
+    """Return the index that identifies the call or block of a streamed piece; None if the piece has none.
+
+    Raises:
+        ReplyError: it is a list or an object.
+    """
+    index = piece.get(key)
+    if isinstance(index, list | dict):
+        raise unassigned(f"a piece at the index {index!r}, which is no number")
+    return index
+
+
 def is_blank(arguments: Json) -> bool:
     """Return whether arguments are a blank text, which means no arguments in a complete call."""
     return isinstance(arguments, str) and not arguments.strip()

@@ -16,6 +16,7 @@ from agenttool.adapters.function_calling.model_reply import (
     arguments_text,
     error_in,
     function_name_or_unknown,
+    index_in,
     is_blank,
     joined,
     object_in,
@@ -134,7 +135,8 @@ class CompletionAssembler:
 
         Other servers send all calls with the same index. So a part with a name and another id starts a new call.
         """
-        index = part.pop("index", None)
+        index = index_in(part)
+        part.pop("index", None)
         place = self._places.get(index)
         before = {} if place is None else self._calls[place][1]
         is_other_id = before.get("id") and part.get("id") and before["id"] != part["id"]

@@ -12,6 +12,7 @@ from agenttool.adapters.function_calling.model_reply import (
     arguments_text,
     error_in,
     function_name_or_unknown,
+    index_in,
     object_in,
     objects_at,
     unassigned,
@@ -99,11 +100,11 @@ class ResponseAssembler:
                 return ""
             raise error_in(object_in(event.get("response")) or event)
         if kind == "response.output_item.done":
-            self._add_done(event.get("output_index"), object_in(event.get("item")))
+            self._add_done(index_in(event, "output_index"), object_in(event.get("item")))
         elif kind == "response.output_item.added" and object_in(event.get("item")).get("type") == _CALL:
-            self._added.add(event.get("output_index"))
+            self._added.add(index_in(event, "output_index"))
         elif kind.startswith(_ARGUMENTS) and str(event.get("arguments") or event.get("delta") or "").strip():
-            self._argued.add(event.get("output_index"))
+            self._argued.add(index_in(event, "output_index"))
         response = object_in(event.get("response"))
         if response:
             self._response = response
@@ -215,7 +216,7 @@ def _needs_no_answer(item: JsonObject) -> bool:
         case "shell_call":
             return object_in(item.get("environment")).get("type") == "container_reference"
         case kind:
-            return kind in _RUN_BY_PROVIDER or str(kind).endswith("_output")
+            return str(kind) in _RUN_BY_PROVIDER or str(kind).endswith("_output")
 
 
 def _write(outputs: Sequence[CallOutput]) -> list[JsonObject]:
