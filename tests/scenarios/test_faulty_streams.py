@@ -254,6 +254,27 @@ async def test_a_reply_that_ended_with_calls_and_has_none_is_an_error(answer, pr
         await answer(provider, events if is_stream else whole)
 
 
+@pytest.mark.parametrize("before", [[], [{"choices": []}]], ids=["first", "after a chunk without choices"])
+@pytest.mark.parametrize("reason", ["tool_calls", "stop"])
+async def test_a_complete_completion_as_an_event_of_a_stream_is_reported_as_such(answer, ran, before, reason):
+    calls = [part(None, "a", "remove", WRITTEN_A)] if reason == "tool_calls" else None
+    message = {"role": "assistant", "content": "Hi.", "tool_calls": calls}
+    whole = {"choices": [{"index": 0, "message": message, "finish_reason": reason}]}
+    with pytest.raises(ReplyError, match=r"received a complete reply .*request no stream from this server"):
+        await answer("openai", [*before, whole])
+    assert ran == []
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai_responses"])
+async def test_a_complete_reply_as_an_event_of_a_stream_is_reported_as_such(answer, provider):
+    whole = {
+        "anthropic": {"type": "message", "role": "assistant", "content": [], "stop_reason": "end_turn"},
+        "openai_responses": {"object": "response", "status": "completed", "output": []},
+    }
+    with pytest.raises(ReplyError, match=r"received a complete reply of .*; pass the reply itself"):
+        await answer(provider, [whole[provider]])
+
+
 @pytest.mark.parametrize("is_stream", [False, True])
 async def test_a_function_call_beside_tool_calls_is_an_error_and_no_call_runs(answer, ran, is_stream):
     call = {"id": "a", "type": "function", "function": {"name": "remove", "arguments": WRITTEN_A}}

@@ -55,7 +55,12 @@ def read_reply(provider: ProviderFormat, reply: object, payload: ToolPayload) ->
 
 
 def unexpected(provider: ProviderFormat, received: object) -> ReplyError:
-    """Return the exception for a value that is neither a reply of an API nor an event of its stream."""
+    """Return the exception for a value that is no reply of an API, or cannot be the first event of its stream."""
+    if provider.recognizes(object_in(received)):
+        return ReplyError(
+            f"received a complete reply of {provider.api} as an event of a stream; pass the reply itself, or request no"
+            " stream from this server"
+        )
     expected = f"expected a complete reply of {provider.api}, as an SDK object or a dictionary, or its stream"
     return ReplyError(f"{_description(received)}; {expected}")
 

@@ -112,10 +112,12 @@ class CompletionAssembler:
             chunk = object_in(chunk.get("chunk"))
         elif "type" in chunk and self._whole:
             return ""
+        choice = next((each for each in objects_at(chunk, "choices") if not each.get("index")), object_in(None))
         if "choices" not in chunk:
             raise error_in(chunk)
+        if choice.get("delta") is None and _recognizes(chunk) and not (self._message or self._calls):
+            raise error_in(chunk, "a complete reply instead of its chunks; request no stream from this server")
         self._whole |= {key: value for key, value in chunk.items() if key not in ("choices", "object")}
-        choice = next((each for each in objects_at(chunk, "choices") if not each.get("index")), object_in(None))
         delta = object_in(choice.get("delta"))
         for key, value in delta.items():
             if key == "tool_calls":
