@@ -193,9 +193,9 @@ module = "clocktools"
 
 @pytest.mark.parametrize("name", ["mail.send", "send", "clock.now", "now"])
 def test_a_call_is_tried_without_the_sources_that_cannot_have_its_tool_or_do_not_answer(
-    run, tmp_path, monkeypatch, name
+    run, tmp_path, monkeypatch, caplog, name
 ):
-    """Rules about those sources are no errors."""
+    """Rules about those sources are no errors, and need no warning if the sources were not asked."""
     monkeypatch.chdir(tmp_path)
     for module, namespace, function in (("mailtools", "mail", "send"), ("clocktools", "clock", "now")):
         text = f"from agenttool import tool\n\n@tool(namespace='{namespace}')\ndef {function}() -> str:\n    'Work.'\n"
@@ -209,6 +209,7 @@ def test_a_call_is_tried_without_the_sources_that_cannot_have_its_tool_or_do_not
     assert tried.exit_code == 0, tried.output
     assert json.loads(tried.stdout)["behavior"] == "allow"
     assert ("not considered, because they did not answer: files" in tried.stderr) == (name == "now")
+    assert ("matches no tool that is known now" in caplog.text) == (name in ("now", "clock.now"))
 
 
 def test_listed_rules_are_settings_that_list_the_same_rules(run, tmp_path, monkeypatch):

@@ -61,7 +61,7 @@ from agenttool.ports.retriever import Retriever
 from agenttool.ports.semantic_index import SemanticIndex
 from agenttool.ports.source import SourceStatus
 from agenttool.ports.stores import DocumentStore, EventLog, OpenCalls, PayloadStore, RecoverableCalls
-from agenttool.ports.surfacing import Circumstances, SurfacePolicy
+from agenttool.ports.surfacing import Circumstances, ProviderState, SurfacePolicy
 from agenttool.ports.tool import DeclaredTool, without_garbage_collection
 from agenttool.ports.world import Clock, IdSource, OsUser
 from agenttool.records import (
@@ -400,10 +400,15 @@ class Agent:
             return
         subjects = self.core.tools.subjects
         entries = [entry for entry in self.catalog if entry.tool.declaration.namespace != BUILT_IN]
+        not_ready = self._sources.not_ready
+        states = [self._sources.status_of(each) for each in not_ready]
         known = KnownTools(
             [(entry.tool.declaration, partial(subjects.__getitem__, entry)) for entry in entries],
             built_in=[name for each in (READ_RESULT, TOOL_SEARCH) for name in (each, qualified_builtin(each))],
-            not_ready=self._sources.not_ready,
+            not_ready=not_ready,
+            untried=frozenset(
+                each.source for each in states if each and each.state is ProviderState.UNAVAILABLE and not each.tries
+            ),
         )
         unmatched = list(unmatched_rules(rules, known, self.core.timestamp))
         errors = [each.message for each in unmatched if each.is_error]

@@ -131,7 +131,7 @@ class UnconnectedSource:
 
     def health(self) -> tuple[SourceStatus, ...]:
         """Return that it cannot be used."""
-        return (SourceStatus(source=self.name, state=ProviderState.UNAVAILABLE),)
+        return (SourceStatus(source=self.name, state=ProviderState.UNAVAILABLE, tries=0),)
 
     async def close(self) -> None:
         """Do nothing."""

@@ -41,20 +41,31 @@ class KnownTools(NamedTuple):
     Attributes:
         built_in: the names, with and without namespace, of the tools that the runtime declares when they are needed.
         not_ready: the namespaces of sources that are not connected.
+        untried: those of them that this process does not try to connect, so that nothing is known of their tools.
     """
 
     tools: Sequence[CheckedTool]
     built_in: Sequence[str] = ()
     not_ready: frozenset[str] = frozenset()
+    untried: frozenset[str] = frozenset()
 
     def may_be_absent(self, rule: Rule) -> bool:
         """Return whether the tools that a rule names may exist although they are not declared here, or not yet."""
-        namespaces = {*rule.namespaces, *(each.rpartition(".")[0] for each in rule.tools)} - {"", "*"}
-        given = [each.casefold() for each in namespaces or ("*",)]
         if rule.source in _FOR_MANY_PROGRAMS:
             known = {declaration.namespace.casefold() for declaration, _ in self.tools}
-            return not known.issuperset(given)
-        return any(fits(each, name.casefold()) for each in given for name in self.not_ready)
+            return not known.issuperset(_namespaces(rule))
+        return _may_name(rule, self.not_ready)
+
+
+def _namespaces(rule: Rule) -> list[str]:
+    """Return the patterns of the namespaces whose tools a rule names; a wildcard if it names none."""
+    namespaces = {*rule.namespaces, *(each.rpartition(".")[0] for each in rule.tools)} - {"", "*"}
+    return [each.casefold() for each in namespaces or ("*",)]
+
+
+def _may_name(rule: Rule, namespaces: Iterable[str]) -> bool:
+    """Return whether a rule may name a tool of one of these namespaces."""
+    return any(fits(each, name.casefold()) for each in _namespaces(rule) for name in namespaces)
 
 
 class UnmatchedRule(NamedTuple):
@@ -72,7 +83,7 @@ def unmatched_rules(rules: Iterable[Rule], known: KnownTools, now: Callable[[], 
     """Return the rules that no call can match; rules of a session are left out.
 
     Each name and each value of a list is checked. An optional rule may name absent tools. Without any tool there is
-    nothing to compare names with.
+    nothing to compare names with. A rule that may name a tool of an untried source is not checked.
     """
     for rule in rules:
         if rule.source == RuleSource.SESSION:
@@ -86,7 +97,8 @@ def unmatched_rules(rules: Iterable[Rule], known: KnownTools, now: Callable[[], 
         elif known.tools and (
             rule.arguments or not {*rule.tools, *rule.namespaces, *rule.kinds, *rule.operations} <= {"*"}
         ):
-            found = [(_problem(each, known), not known.may_be_absent(each)) for each in _single_rules(rule)]
+            singles = [each for each in _single_rules(rule) if not _may_name(each, known.untried)]
+            found = [(_problem(each, known), not known.may_be_absent(each)) for each in singles]
             problems = {problem: is_error for problem, is_error in found if problem is not None}
             for why, is_error in problems.items():
                 state = "can never match" if is_error else "matches no tool that is known now"
