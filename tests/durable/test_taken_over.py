@@ -11,6 +11,7 @@ from agenttool import Context, ToolCall, tool
 from agenttool.call.call_state import MAX_ATTEMPTS
 from agenttool.codec import write
 from agenttool.durable import recovery
+from agenttool.errors import ConfigError
 from agenttool.journal import steps
 from agenttool.policy.approvals import Refused
 from agenttool.records import OrderingPolicy, SchedulerPolicy
@@ -203,6 +204,25 @@ async def test_a_call_that_depended_on_one_that_was_lost_before_it_was_recorded_
         assert await rt.journal.result(lost.invocation_id) is None
         assert (await rt.journal.result(dependent.invocation_id)).error.error_code == "sibling_canceled"
         await sound(rt)
+
+
+async def test_a_handle_of_a_call_that_was_lost_before_it_was_recorded_says_so_and_what_to_do(living, tmp_path):
+    @tool(read_only=True, concurrency_safe=True)
+    async def watch(number: int) -> str:
+        """Wait for what does not come, and change nothing."""
+        await asyncio.Event().wait()
+        return "never"
+
+    async with living.open_runtime(tmp_path, tools=[quick, watch]) as rt:
+        await rt.call("quick", {"number": 1})
+        fall_asleep(rt)
+        end_lease(tmp_path)
+        call = await rt.start("watch", {"number": 2})
+        await under_way(rt, 1)
+        wake_up(rt)
+        lost = "was lost with the lease of its process before it was recorded; find out whether it ran"
+        with pytest.raises(ConfigError, match=lost):
+            await call.result()
 
 
 async def test_a_call_that_depended_on_one_that_could_not_be_recorded_names_no_missing_record(living, sound, tmp_path):

@@ -183,7 +183,10 @@ class BackgroundCalls:
         """
         found = self.recorded(invocation_id)
         if found is None:
-            raise ConfigError(f"the journal has no call {invocation_id!r}: it was deleted, or was not started")
+            raise ConfigError(
+                f"the journal has no call {invocation_id!r}: it was deleted, was not started, or was lost with the"
+                " lease of its process before it was recorded; find out whether it ran before you start it again"
+            )
         return found
 
     async def stop(self) -> None:
