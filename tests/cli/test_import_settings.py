@@ -405,6 +405,14 @@ def test_the_settings_of_opencode_are_imported(run):
     assert (source["env"], source["start_timeout_s"]) == ({"GITHUB_TOKEN": "${credentials.github_token}"}, 9)
 
 
+@pytest.mark.parametrize(("oauth", "state"), [({}, "skipped"), ({"clientId": "x"}, "skipped"), (False, "untried")])
+def test_a_server_with_which_opencode_logs_in_is_skipped(run, oauth, state):
+    far = {"type": "remote", "url": "https://mcp.example.com/mcp", "oauth": oauth}
+    write(run.project / "opencode.json", {"mcp": {"far": far}})
+    done = run("import", "opencode", "--yes", "--no-try", "--json")
+    assert rows_of(done)["far"]["state"] == state, done.stderr
+
+
 def test_tools_that_opencode_does_not_use_are_denied_by_a_rule(run):
     fx = {"type": "local", "command": [sys.executable, "-I", "-S", FIXTURE]}
     off = {"fx_die": False, "fx_en*": False, "fx_echo": True, "other_*": False, "*id": False}

@@ -326,7 +326,7 @@ def _reasons(members: JsonObject, is_own: Callable[[str], bool]) -> Iterator[str
     if starts_us or any(map(is_own, words)):
         yield "it is agenttool itself, which cannot be its own source; import the servers behind it"
     for name, what in _AUTH.items():
-        if members.get(name):
+        if members.get(name) not in (None, False, ""):  # an empty `oauth` switches it on
             yield f"it has {what} ({name}), which is not imported; add the server by hand, with oauth or headers"
 
 
