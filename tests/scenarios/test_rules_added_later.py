@@ -63,6 +63,16 @@ async def test_a_rule_of_changed_settings_decides_about_a_call_that_waits(tmp_pa
     assert "a rule that was added later" in late.message
 
 
+async def test_a_rule_of_changed_surfaces_decides_about_a_call_that_waits(store):
+    async with Runtime.open(tools=[pay], approve="wait", store=store) as rt, asyncio.timeout(BOUND_S):
+        calling = asyncio.create_task(rt.call("pay", {"to": "ada"}))
+        await asked(rt)
+        await rt.surfaces.change(rules=[{"name": "late", "behavior": "deny", "tool": "x.pay"}])
+        result = await calling
+        assert await rt.approvals.list() == ()
+    assert result.error.error_class == "permission_denied"
+
+
 async def test_a_rule_that_an_answer_adds_decides_about_other_calls_that_wait(store):
     async with Runtime.open(tools=[pay], approve="wait", store=store) as rt, asyncio.timeout(BOUND_S):
         calls = [asyncio.create_task(rt.call("pay", {"to": "ada"})) for _ in range(3)]

@@ -216,8 +216,8 @@ class SurfaceAccess:
     async def change(self, **changes: Unpack[Changes]) -> dict[SurfaceId, ToolSurface]:
         """Change the policy or the circumstances of all: `await rt.surfaces.change(credentials=["github"])`.
 
-        The change applies at once, also on existing surfaces: tools that are absent now cannot be called. Returns
-        the renewed surfaces by the ids of those they replace.
+        The change applies at once, also on existing surfaces: tools that are absent now cannot be called. Open
+        questions are judged again. Returns the renewed surfaces by the ids of those they replace.
 
         Raises:
             ConfigError: a change is invalid, or the runtime is closed; then nothing has changed.
@@ -226,4 +226,6 @@ class SurfaceAccess:
         if "rules" in changes:
             changes["rules"] = rules_in(changes["rules"])
             agent.check_rules(changes["rules"])
-        return await agent.surfacing.change(changes)
+        renewed = await agent.surfacing.change(changes)
+        agent.recovery.judge_soon()
+        return renewed
