@@ -11,8 +11,8 @@ BOUND_S = 60
 ALLOW = [{"behavior": "allow", "tool": "x.*"}]
 
 
-def calling(make):
-    """Return an exclusive tool that makes another call, and the other tool; `make` gets the runtime."""
+def calling(make, **facts):
+    """Return a tool that makes another call, and the other tool, which is exclusive; `make` gets the runtime."""
     opened = []
 
     @tool(namespace="x")
@@ -21,7 +21,7 @@ def calling(make):
         await asyncio.sleep(0)
         return f"inner {number}"
 
-    @tool(namespace="x")
+    @tool(namespace="x", **facts)
     async def outer(*, later: bool, ctx: Context) -> str:
         """Make another call. Not for counting."""
         if later:
@@ -47,13 +47,14 @@ async def nested(_rt, ctx):
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
 @pytest.mark.parametrize("later", [False, True])
 @pytest.mark.parametrize("make", [directly, in_a_task])
-async def test_an_exclusive_call_within_an_exclusive_call_is_refused_at_once(tmp_path, make, later, kind):
-    opened, tools = calling(make)
+@pytest.mark.parametrize("is_shared", [False, True])
+async def test_an_exclusive_call_that_waits_for_its_caller_is_refused_at_once(tmp_path, make, later, kind, is_shared):
+    opened, tools = calling(make, concurrency_safe=is_shared)
     store = "memory:" if kind == "memory" else tmp_path / "calls.db"
     async with Runtime.open(store=store, tools=tools, rules=ALLOW) as rt, asyncio.timeout(BOUND_S):
         opened.append(rt)
         result = await rt.call("outer", {"later": later})
-        assert result.text.startswith("would_deadlock: the tool that makes this call runs alone")
+        assert result.text.startswith("would_deadlock: this call would wait for the tool that makes it")
         assert "make the call with `ctx.call`" in result.text
         assert (await rt.call("inner", {"number": 3})).text == "inner 3"
 

@@ -4,7 +4,7 @@ import asyncio
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from functools import partial
 from math import inf
 from typing import TypeVar
@@ -33,42 +33,27 @@ from agenttool.results.failure import guided
 from agenttool.results.redaction import InputMask, compile_scrubber
 from agenttool.scheduler.drive import CLOSED_ITSELF, Drive, Stopped
 
-_within: ContextVar[tuple[InvocationId, ...]] = ContextVar("calls_within", default=())
+WITHIN: ContextVar[tuple[InvocationId | Call, ...]] = ContextVar("calls_within", default=())
 """The calls that the present code runs within, the outermost first. Tasks and threads that it starts inherit them.
 
-Only calls that others may wait for are here: calls with a key, started and resumed calls, and calls in `_running`.
+A call whose tool runs is here itself. Of others, only the id is here, if they have a key, were started or resumed.
 """
 
-# Ids are unique, so all runtimes of the process share these three.
+# Ids are unique, so all runtimes of the process share both.
 _awaited: dict[InvocationId, list[InvocationId]] = {}
 """The calls whose ends the code of each call waits for."""
 _queued: dict[InvocationId, Callable[[], Iterable[InvocationId]]] = {}
 """The calls that wait for a permit, each with a function that returns the calls ahead of it."""
-_running: dict[InvocationId, Call] = {}
-"""The calls whose tools run now with a permit of their own. The registry has a call only once it waits."""
-
-
-def _and_within(invocation_id: InvocationId) -> tuple[InvocationId, ...]:
-    outer = _within.get()
-    return outer if invocation_id in outer else (*outer, invocation_id)
-
-
-def enter_tool(call: Call) -> "Token[tuple[InvocationId, ...]]":
-    """Note that the code of a tool runs from now on; `leave_tool` takes the token."""
-    _running[call.invocation_id] = call
-    return _within.set(_and_within(call.invocation_id))
-
-
-def leave_tool(call: Call, token: "Token[tuple[InvocationId, ...]]") -> None:
-    """Note that the code of a tool has ended."""
-    _running.pop(call.invocation_id, None)
-    with suppress(ValueError):  # its task is gone
-        _within.reset(token)
 
 
 def callers() -> list[Call]:
-    """Return the calls within whose tools the present code runs, without those that share their permit."""
-    return [_running[each] for each in _within.get() if each in _running]
+    """Return the calls within whose tools the present code runs, and that have not ended."""
+    return [each for each in WITHIN.get() if isinstance(each, Call) and each.result is None]
+
+
+def _waiters() -> set[InvocationId]:
+    """Return the ids of all calls that the present code runs within."""
+    return {each.invocation_id if isinstance(each, Call) else each for each in WITHIN.get()}
 
 
 class RunningWithin:
@@ -82,21 +67,21 @@ class RunningWithin:
 
     def __init__(self, invocation_id: InvocationId, *, alone: bool = False) -> None:
         """Take the call."""
-        self._calls = (invocation_id,) if alone else _and_within(invocation_id)
+        self._calls = (invocation_id,) if alone else (*WITHIN.get(), invocation_id)
 
     def __enter__(self) -> None:
         """Enter the code of the call."""
-        self._token = _within.set(self._calls)
+        self._token = WITHIN.set(self._calls)
 
     def __exit__(self, *error: object) -> None:
         """Leave it."""
-        _within.reset(self._token)
+        WITHIN.reset(self._token)
 
 
 @contextmanager
 def waiting_for_end(invocation_id: InvocationId) -> Generator[bool]:
     """Register that the present code waits for the end of a call; yield whether the wait would be a deadlock."""
-    waiters = _within.get()
+    waiters = _waiters()
     for waiter in waiters:
         _awaited.setdefault(waiter, []).append(invocation_id)
     try:
@@ -114,7 +99,7 @@ def waiting_for_permit(invocation_id: InvocationId, ahead: Callable[[], Iterable
 
     `ahead` returns all calls ahead of it in the queue, directly or through others.
     """
-    waiters = _within.get()
+    waiters = _waiters()
     _queued[invocation_id] = ahead
     # Waits for permits alone form no cycle; it needs code that awaits a call. Most calls run within no other call.
     may_deadlock = bool(waiters) and (bool(_awaited) or any(each != invocation_id for each in waiters))

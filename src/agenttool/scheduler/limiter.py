@@ -189,8 +189,8 @@ WOULD_DEADLOCK = ToolError(
 WAITS_FOR_CALLER = replace(
     WOULD_DEADLOCK,
     message=(
-        "the tool that makes this call runs alone, or locks what this call needs, so neither would end; make the call"
-        " with `ctx.call`, or declare both tools `concurrency_safe`"
+        "this call would wait for the tool that makes it, so neither would end; make the call with `ctx.call`, or"
+        " declare both tools `concurrency_safe`"
     ),
     recoverability=Recoverability.NOT_RECOVERABLE,
     retry=RetryGuidance(safe=False),

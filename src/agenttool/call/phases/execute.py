@@ -1,7 +1,7 @@
 """Phase 8: run the tool in the caller's task, with timeouts and cancellation."""
 
 from collections.abc import Coroutine, Mapping
-from contextvars import Token
+from contextlib import suppress
 from typing import final
 
 from agenttool.call.call import Call
@@ -10,10 +10,9 @@ from agenttool.call.evidence import scheduled
 from agenttool.call.failures import error_of_crash, refuse_if_stopped, valid_error
 from agenttool.call.running import (
     ENDED_EARLY,
+    WITHIN,
     drive_tool,
     end_early,
-    enter_tool,
-    leave_tool,
     lend_credentials,
     mask_credentials,
     pause,
@@ -25,9 +24,8 @@ from agenttool.call.tool import Tool
 from agenttool.codec import clone
 from agenttool.errors import CredentialMissing, ToolFailure
 from agenttool.journal import steps
-from agenttool.records import ErrorClass, InvocationId, InvocationStatus, JsonObject, Live, Phase, ToolError
+from agenttool.records import ErrorClass, InvocationStatus, JsonObject, Live, Phase, ToolError
 from agenttool.results.failure import complete_error, guided
-from agenttool.scheduler.limiter import Scope
 from agenttool.scheduler.retry import next_attempt
 
 _PHASE = Phase.EXECUTE
@@ -73,30 +71,26 @@ def _must_be_stored(call: Call, tool: Tool) -> bool:
 def _start_once(call: Call, tool: Tool) -> object:
     """Start one run of the tool; return its native output, or a `PendingOutput` if it waits for something.
 
-    The code of the tool may make a call that waits for the permit of this one: a deadlock. `enter_tool` registers the
-    call so that this is detected.
+    The code of the tool may make a call that waits for the permit of this one: a deadlock. `WITHIN` has the call, so
+    that this is detected.
     """
-    if isinstance(call.permit, Scope):  # the shared permit of calls that lock nothing
-        return _start_work(call, tool)
-    token = enter_tool(call)
+    token = WITHIN.set((*WITHIN.get(), call))
     try:
         output = _start_work(call, tool)
-    except BaseException:
-        leave_tool(call, token)
-        raise
-    if type(output) is PendingOutput:
-        return PendingOutput(_run_and_leave(call, token, output.coroutine))
-    leave_tool(call, token)
+        if type(output) is PendingOutput:
+            output = PendingOutput(_run_within(call, output.coroutine))
+    finally:
+        WITHIN.reset(token)
     return output
 
 
-async def _run_and_leave(
-    call: Call, token: "Token[tuple[InvocationId, ...]]", running: Coroutine[object, object, object]
-) -> object:
+async def _run_within(call: Call, running: Coroutine[object, object, object]) -> object:
+    token = WITHIN.set((*WITHIN.get(), call))
     try:
         return await running
     finally:
-        leave_tool(call, token)
+        with suppress(ValueError):  # its task is gone
+            WITHIN.reset(token)
 
 
 def _start_work(call: Call, tool: Tool) -> object:
