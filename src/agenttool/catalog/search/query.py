@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import islice, pairwise
+from operator import attrgetter
 from typing import NamedTuple
 
 from agenttool.catalog.search.documents import ToolDocuments
@@ -110,13 +111,20 @@ class _QueryParser:
     def _matches(self, word: str) -> tuple[list[TermMatch], float]:
         """Return what matches a word, best first, and the rarity of the word.
 
-        A word that matches nothing is replaced by spelling corrections.
+        A word that no tool contains is replaced by a compound, by related words, or by spelling corrections.
         """
-        itself = self._present([(word, 1.0)])
+        compounds = self._present(self._compounds[word])
         related = self._present((each, RELATED_WEIGHT) for each in related_words(word))
-        found = itself + self._present(self._compounds[word]) + related
-        found = found or self._present(self._store.vocabulary.corrections(word))
-        return found, self._rarity(itself or found)
+        itself = self._present([(word, 1.0)])
+        if not itself:
+            found = compounds or related or self._present(self._store.vocabulary.corrections(word))
+            return found, self._rarity(found)
+        rarity = self._rarity(itself)
+        # A word that is more common than the one it replaces is less similar.
+        others = [
+            each._replace(similarity=each.similarity * min(1.0, self._rarity([each]) / rarity)) for each in related
+        ]
+        return [*itself, *compounds, *sorted(others, key=attrgetter("similarity"), reverse=True)], rarity
 
     def _rarity(self, matches: Sequence[TermMatch]) -> float:
         """Return the rarity of the most common match."""

@@ -28,6 +28,9 @@ _TO_BLANKS = bytes(code if chr(code).isalnum() and code < 128 else 32 for code i
 _TO_BLANKS_OR_SEPARATOR = SEPARATOR.encode() + _TO_BLANKS[1:]
 _RUNS = re.compile(rf"[{_UNSPACED}]+|(?:[^\W_{_UNSPACED}]|[{_MARKS}])+")
 _STARTS_UNSPACED = re.compile(rf"[{_UNSPACED}]")
+_PERSON_ENDING = re.compile(r"(?<=[a-z]{5})ees?$")
+"""The ending of an assignee, attendee or employee, which the stemmer does not remove."""
+
 _CASE_CHANGE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
 
 _REQUEST_VERBS = """
@@ -130,7 +133,7 @@ def stem(word: str) -> str:
 
 @lru_cache(maxsize=CACHED_STEMS)
 def _stem(word: str) -> str:
-    return next(iter(_stemmer().analyze(word)), word)
+    return next(iter(_stemmer().analyze(_PERSON_ENDING.sub("", word))), word)
 
 
 @cache
