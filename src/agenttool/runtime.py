@@ -192,8 +192,7 @@ class Runtime:
             lease_s: on a durable store, how soon after the death of this process another one recovers its calls.
             thread: the name of the conversation that calls are made in. Default: a new one.
             surface: how many tools a surface shows before the others are deferred. Default: a hundred.
-            circumstances: the credentials, feature gates, skills and peers at the start; `surfaces.change` updates
-                them.
+            circumstances: the credentials, feature gates, skills and peers; `surfaces.change` updates them.
             credentials: secrets by name, each a text or a function that returns it; a tool that declares a name gets it
                 as `ctx.credentials[name]`. They take precedence over `[credentials]` of the settings file.
             search_model: the folder of a sentence-embedding model, or `none` to search by words only. Default: the
@@ -362,10 +361,9 @@ class Runtime:
         return child
 
     def in_thread(self, thread: str | Thread, *, caller: str | None = None) -> Self:
-        """Return a view of this runtime, with the same rules, for calls in another conversation.
+        """Return a view of this runtime, with the same rules, for another conversation: a `Thread`, or a new child.
 
-        `thread` is a `Thread`, or the name of a child of this conversation. Closing the view closes nothing. A `caller`
-        with very many conversations loses the shared context of its oldest one.
+        Closing the view closes nothing. A `caller` with very many conversations loses the context of its oldest one.
         """
         chosen, other = self._core.thread.child(thread) if isinstance(thread, str) else thread, copy(self)
         other._is_view = True  # noqa: SLF001 -- same class
