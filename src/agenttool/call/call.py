@@ -73,12 +73,6 @@ from agenttool.scheduler.limiter import CallLimiter, Permit, Scopes
 
 _signal_lock = threading.Lock()
 
-UNTHROTTLED_UPDATES = 100
-"""How many progress updates of a call are recorded without a minimum interval."""
-
-UPDATE_EVERY_S = 0.05
-"""The minimum interval of later updates; updates in between are dropped."""
-
 _UNRESOLVED = ToolId("tool_unresolved")
 _RUNNING = (InvocationStatus.RUNNING, InvocationStatus.PARTIAL_RESULT)
 
@@ -193,7 +187,6 @@ class Call:
         started_ns: when the tool was started; 0 before that.
         mapped_ns: when phase 9 began.
         wanted_changes: the changes that its tool requests in the shared context.
-        reported_at: when progress was recorded last, by the clock of the event loop.
     """
 
     core: Core
@@ -232,7 +225,6 @@ class Call:
     arguments: tuple[JsonObject, dict[str, object]] | None = None
     started_ns: int = 0
     mapped_ns: int = 0
-    reported_at: float = 0.0
     wanted_changes: JsonObject | None = None
     needs_detailed_end: bool = False
     result: ToolResult | None = None
@@ -556,9 +548,8 @@ class Call:
             return
         if self.timer is not None:
             self.timer.progress()
-        if self._is_throttled():
+        if not self.counts.count_progress(self.core.timing.deadlines.now()):
             return
-        self.counts.progress += 1
         scrub, is_partial = self.scrubber, partial is not None
         progress = Progressed(
             self.counts.progress,
@@ -600,13 +591,3 @@ class Call:
         if tool is None or tool.persistence.over_limit is PersistenceStrategy.NEVER_PERSIST:
             return None
         return store_partial_result(core.payloads, reader, tool.mapping.redactor, part, self.scrubber)
-
-    def _is_throttled(self) -> bool:
-        """Return whether to drop an update, so that frequent reports do not fill the journal."""
-        if self.counts.progress < UNTHROTTLED_UPDATES:
-            return False
-        now = self.core.timing.deadlines.now()
-        if now - self.reported_at < UPDATE_EVERY_S:
-            return True
-        self.reported_at = now
-        return False

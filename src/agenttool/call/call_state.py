@@ -31,6 +31,12 @@ from agenttool.scheduler.timeouts import Deadlines, TimeLimit
 MAX_ATTEMPTS = 3
 """How many processes may start one call; after that, the call counts as the cause of their crashes."""
 
+UNTHROTTLED_UPDATES = 100
+"""How many progress updates of a call are recorded without a minimum interval."""
+
+UPDATE_EVERY_S = 0.05
+"""The minimum interval of later updates; updates in between are dropped."""
+
 
 class StopState(Live, eq=False):
     """Why a call has to stop.
@@ -53,11 +59,25 @@ class StopState(Live, eq=False):
 
 
 class RecordCounts(Live, eq=False, gc=False):
-    """How many records of each kind the call has; the number is part of their ids."""
+    """How many records of each kind the call has; the number is part of their ids.
+
+    Attributes:
+        reported_at: when a later update of progress was recorded last, by the clock of the event loop.
+    """
 
     decisions: int = 0
     hook_runs: int = 0
     progress: int = 0
+    reported_at: float = 0.0
+
+    def count_progress(self, now: float) -> bool:
+        """Count an update; return False if it is dropped, so that frequent updates do not fill the journal."""
+        if self.progress >= UNTHROTTLED_UPDATES:
+            if now - self.reported_at < UPDATE_EVERY_S:
+                return False
+            self.reported_at = now
+        self.progress += 1
+        return True
 
 
 class BatchMembership(Live, eq=False):
