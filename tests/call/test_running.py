@@ -1,11 +1,13 @@
 """A call that would wait for the call whose tool makes it is refused at once."""
 
 import asyncio
+import gc
 
 import pytest
 
-from agenttool import Context, Runtime, ToolCall, tool
-from agenttool.records import ResourceLock, SchedulerPolicy
+from agenttool import Context, Hook, Runtime, ToolCall, tool
+from agenttool.call.call import Call
+from agenttool.records import HookEvent, ResourceLock, SchedulerPolicy
 
 BOUND_S = 60
 ALLOW = [{"behavior": "allow", "tool": "x.*"}]
@@ -171,3 +173,60 @@ async def test_a_call_that_is_canceled_while_it_waits_for_its_lock_again_does_no
         assert (await other).text == "done"
         assert (await rt.call("other", {})).text == "done"
     assert "outer continues" not in ran
+
+
+def beginning(make):
+    """Return a tool that starts a task and returns, and the list of its tasks."""
+    tasks = []
+
+    @tool(namespace="x", concurrency_safe=True)
+    async def begin_task(name: str) -> str:
+        """Start a task that outlives the call. Not for words."""
+        tasks.append(asyncio.create_task(make()))
+        return f"started {name}"
+
+    return begin_task, tasks
+
+
+async def test_a_call_of_a_task_whose_tool_has_ended_waits_for_the_calls_of_others():
+    go, opened = asyncio.Event(), []
+
+    async def make():
+        await go.wait()
+        return await opened[0].call("alone", {})
+
+    @tool(namespace="x")
+    async def alone() -> str:
+        """Run alone. Not for words."""
+        return "ran alone"
+
+    @tool(namespace="x", concurrency_safe=True)
+    async def slow() -> str:
+        """Run beside others. Not for words."""
+        await go.wait()
+        await asyncio.sleep(0.05)
+        return "slow"
+
+    class Slow:
+        async def run(self, _):
+            go.set()
+            await asyncio.sleep(0.02)
+
+    begin_task, tasks = beginning(make)
+    hook = Hook(event=HookEvent.POST_TOOL_USE, name="slow", runner=Slow(), tools=("x.begin_task",))
+    async with Runtime.open(tools=[alone, slow, begin_task], rules=ALLOW, hooks=[hook]) as rt:
+        opened.append(rt)
+        other = asyncio.create_task(rt.call("slow", {}))
+        assert (await rt.call("begin_task", {"name": "a"})).text == "started a"
+        assert (await tasks[0]).text == "ran alone"
+        assert (await other).text == "slow"
+
+
+async def test_a_task_that_outlives_a_call_keeps_no_input_of_it_in_memory():
+    begin_task, tasks = beginning(asyncio.Event().wait)
+    async with Runtime.open(tools=[begin_task], rules=ALLOW) as rt:
+        assert (await rt.call("begin_task", {"name": "outlived"})).ok
+        gc.collect()
+        calls = [each for each in gc.get_objects() if isinstance(each, Call)]
+        assert [each for each in calls if each.final_input == {"name": "outlived"}] == []
+        tasks[0].cancel()

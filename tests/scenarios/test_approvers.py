@@ -330,3 +330,12 @@ def test_sync_programs_have_approvers_too():
 async def test_what_is_no_approver_is_refused_at_start(approve):
     with pytest.raises(ConfigError, match="approve must be a function, 'wait' or 'deny'"):
         Runtime.open(approve=approve)
+
+
+@pytest.mark.parametrize("amount", [5.0, 1e21])
+async def test_a_question_about_an_integer_that_was_written_as_a_float_can_be_answered(tmp_path, amount):
+    async with Runtime.open(tools=[pay], store=str(tmp_path / "calls.db"), approve="wait") as rt:
+        calling = asyncio.create_task(rt.call("pay", {"to": "ada", "amount": amount}))
+        (question,) = await asked(rt)
+        await rt.approvals.decide(question, "allow")
+        assert (await calling).value == f"ada {int(amount)}"

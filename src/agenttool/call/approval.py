@@ -283,7 +283,7 @@ async def _ask_again(
 def _open(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -> Question:
     """Open a question about a call, record it, and return it."""
     core, now, decision_id = call.core, call.core.now_ns(), call.next_decision()
-    judged = call.request.model_input if not call.mutation_refs else json_bytes(proposed)
+    judged = json_bytes(proposed)  # as for `input_digest`: model_input may have `1.0` for an integer
     shown = clone(proposed)
     shown = shown if call.mask is None else call.mask.redact(shown)
     question = Question(

@@ -33,13 +33,15 @@ from agenttool.results.failure import guided
 from agenttool.results.redaction import InputMask, compile_scrubber
 from agenttool.scheduler.drive import CLOSED_ITSELF, Drive, Stopped
 
-WITHIN: ContextVar[tuple[InvocationId | Call, ...]] = ContextVar("calls_within", default=())
+WITHIN: ContextVar[tuple[InvocationId, ...]] = ContextVar("calls_within", default=())
 """The calls that the present code runs within, the outermost first. Tasks and threads that it starts inherit them.
 
-A call whose tool runs is here itself. Of others, only the id is here, if they have a key, were started or resumed.
+They are ids, because a task that outlives a call must not keep its input and secrets in memory.
 """
 
-# Ids are unique, so all runtimes of the process share both.
+# Ids are unique, so all runtimes of the process share these three.
+RUNNING: dict[InvocationId, Call] = {}
+"""The calls whose tools run now. The registry has a call only once it waits."""
 _awaited: dict[InvocationId, list[InvocationId]] = {}
 """The calls whose ends the code of each call waits for."""
 _queued: dict[InvocationId, Callable[[], Iterable[InvocationId]]] = {}
@@ -47,13 +49,8 @@ _queued: dict[InvocationId, Callable[[], Iterable[InvocationId]]] = {}
 
 
 def callers() -> list[Call]:
-    """Return the calls within whose tools the present code runs, and that have not ended."""
-    return [each for each in WITHIN.get() if isinstance(each, Call) and each.result is None]
-
-
-def _waiters() -> set[InvocationId]:
-    """Return the ids of all calls that the present code runs within."""
-    return {each.invocation_id if isinstance(each, Call) else each for each in WITHIN.get()}
+    """Return the calls within whose tools the present code runs, and whose tools have not ended."""
+    return [RUNNING[each] for each in WITHIN.get() if each in RUNNING]
 
 
 class RunningWithin:
@@ -81,7 +78,7 @@ class RunningWithin:
 @contextmanager
 def waiting_for_end(invocation_id: InvocationId) -> Generator[bool]:
     """Register that the present code waits for the end of a call; yield whether the wait would be a deadlock."""
-    waiters = _waiters()
+    waiters = set(WITHIN.get())
     for waiter in waiters:
         _awaited.setdefault(waiter, []).append(invocation_id)
     try:
@@ -99,7 +96,7 @@ def waiting_for_permit(invocation_id: InvocationId, ahead: Callable[[], Iterable
 
     `ahead` returns all calls ahead of it in the queue, directly or through others.
     """
-    waiters = _waiters()
+    waiters = set(WITHIN.get())
     _queued[invocation_id] = ahead
     # Waits for permits alone form no cycle; it needs code that awaits a call. Most calls run within no other call.
     may_deadlock = bool(waiters) and (bool(_awaited) or any(each != invocation_id for each in waiters))

@@ -63,7 +63,7 @@ class Tasks:
     async def wait(self) -> None:
         """Wait for all tasks, also for those that they start."""
         while running := [each for each in self.running if not each.done()]:
-            await asyncio.wait(running)
+            await asyncio.gather(*running, return_exceptions=True)
 
 
 def retrieve_exception(task: "asyncio.Task[object]") -> None:

@@ -45,6 +45,7 @@ from agenttool.runtime import Runtime
 from agenttool.stores.location import store_files
 
 if TYPE_CHECKING:
+    from agenttool.adapters.python.source import Tool
     from agenttool.server.messages import TryReply
 
 app = typer.Typer(add_completion=False)
@@ -131,7 +132,7 @@ def try_call(
     given = read_arguments(words or [], args, None)
     options = options.resolved()
     if options.url is None:
-        outcome = asyncio.run(_try_here(name, given, actor, roles, options))
+        outcome = asyncio.run(_try_here(name, given, actor, roles, options, options.load_tools()))
     else:
         with open_server(options.url) as gateway:
             values = given.for_schema(cast("JsonObject", json_value(gateway.tool(name).input_schema)))
@@ -146,12 +147,16 @@ def try_call(
 
 
 async def _try_here(
-    name: str, arguments: Arguments, actor: str | None, roles: list[AccessRole] | None, options: ToolUrlOptions
+    name: str,
+    arguments: Arguments,
+    actor: str | None,
+    roles: list[AccessRole] | None,
+    options: ToolUrlOptions,
+    given: "list[Tool]",
 ) -> "TryReply":
     from agenttool.server.govern_routes import trial_reply  # noqa: PLC0415 -- it is slow to load
 
-    config, given = load_config(options.config), options.load_tools()
-    config, unconnected = sources_for(config, name, given, is_run=False)
+    config, unconnected = sources_for(load_config(options.config), name, given, is_run=False)
     unused = {each.name for each in unconnected}
     async with Runtime.open(store="memory:", approve="wait", config=config, tools=given, sources=unconnected) as rt:
         require_tools(rt, given, "agenttool policy try TOOL --from MODULE")

@@ -315,10 +315,11 @@ class Recovery:
         self, approval_id: ApprovalId, given: Answer, *, by: Approver, shown: Question | Digest | None = None
     ) -> Answered | Refused:
         """Record the answer to a question of any process, and deliver it if its call waits here."""
+        approval_id = ApprovalId(str(approval_id))
         if approval_id in self.core.questions.waiting:
             await self.core.journal.log.settle()  # the approver of the program may be faster than the disk
-        await self._end_orphan(ApprovalId(str(approval_id)))
-        outcome = await self.approvals.answer(ApprovalId(str(approval_id)), given, by=by, shown=shown)
+        await self._end_orphan(approval_id)
+        outcome = await self.approvals.answer(approval_id, given, by=by, shown=shown)
         if isinstance(outcome, Answered):
             await self.start()
             # The next poll resumes the call of a dead process: this process may be about to end.

@@ -35,6 +35,12 @@ def test_a_number_out_of_range_in_an_unknown_member_is_ignored(number):
     assert read(_CALL + b'"odd":' + number + b"}", Invocation).id == "1"
 
 
+@pytest.mark.parametrize("odd", [b'"x":"\xff"', b'"\xff":1', b'"x":"\xed\xa0\x80"'])
+def test_an_unknown_member_that_is_not_utf_8_is_refused(odd):
+    with pytest.raises(RecordError, match="must be UTF-8"):
+        read(_CALL + odd + b"}", Invocation)
+
+
 @pytest.mark.parametrize(
     "body",
     [

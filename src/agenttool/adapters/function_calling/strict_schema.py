@@ -170,10 +170,11 @@ class _StrictRewriter:
         if union_branches(node) or "allOf" in node or "$ref" in node:
             raise NotStrictError("a union or a combination stands at its root")
         strict = self.rewrite({key: value for key, value in node.items() if key not in ("$defs", "definitions")}, "")
+        definitions: dict[str, JsonObject] = {}
         for reference, each in self.used.items():
             keyword, name = steps_of(reference)
-            strict[keyword] = {**members(strict, keyword), name: each}
-        return strict
+            definitions.setdefault(keyword, {})[name] = each
+        return {**strict, **definitions}
 
     def rewrite(self, node: Json, at: str) -> JsonObject:
         """Rewrite the schema at a JSON Pointer.

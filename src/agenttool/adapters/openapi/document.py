@@ -226,7 +226,8 @@ class References:
             found = other
         if fragment and not fragment.startswith("/"):
             raise DocumentError(f"the reference {reference!r} is not a JSON pointer; write '#/components/…'")
-        found = value_at(found, unquote(fragment))
+        # A step with %2F names a member with a slash, as paths and some schemas of real documents have.
+        found = value_at(found, "/".join(unquote(each).replace("/", "~1") for each in fragment.split("/")))
         if found is None:
             raise DocumentError(f"the reference {reference!r} leads to nothing; correct it")
         return found

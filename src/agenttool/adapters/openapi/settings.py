@@ -12,7 +12,7 @@ from agenttool.records.record import replace
 
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
-SERVER = re.compile(r"https?://[^/?#@{}]+(/[^?#]*)?")
+SERVER = re.compile(r"https?://[^/?#@{}:][^/?#@{}]*(/[^?#]*)?")
 SERVER_ADVICE = (
     "must begin with http:// or https://, name a host without a user, and it must have no '?' and no '#'; write"
     " server so, and security, headers or query for what requests need besides"

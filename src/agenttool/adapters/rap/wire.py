@@ -109,7 +109,10 @@ def _reject_ambiguous(data: bytes) -> None:
     if len(data) > _LARGE and _has_too_many_parts(data):
         raise RecordError(f"a message of this size has at most {_MAX_PARTS} members and items; send them as a text")
     try:
-        message = cast("JsonObject", json.loads(data, parse_int=str))  # an unknown member may have a number of any size
+        # An unknown member may have a number of any size, and texts that the typed decoder has not read.
+        message = cast("JsonObject", json.loads(data.decode(), parse_int=str))
+    except UnicodeDecodeError:
+        raise RecordError("a message must be UTF-8, and some of the bytes are not; re-encode them") from None
     except RecursionError:
         raise RecordError("a message must not be nested too deeply; flatten it") from None
     if len(data) > SHALLOW and is_too_deep(message):

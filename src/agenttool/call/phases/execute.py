@@ -10,6 +10,7 @@ from agenttool.call.evidence import scheduled
 from agenttool.call.failures import error_of_crash, refuse_if_stopped, valid_error
 from agenttool.call.running import (
     ENDED_EARLY,
+    RUNNING,
     WITHIN,
     drive_tool,
     end_early,
@@ -74,21 +75,23 @@ def _start_once(call: Call, tool: Tool) -> object:
     The code of the tool may make a call that waits for the permit of this one: a deadlock. `WITHIN` has the call, so
     that this is detected.
     """
-    token = WITHIN.set((*WITHIN.get(), call))
+    token = WITHIN.set((*WITHIN.get(), call.invocation_id))
+    RUNNING[call.invocation_id] = call
     try:
         output = _start_work(call, tool)
-        if type(output) is PendingOutput:
-            output = PendingOutput(_run_within(call, output.coroutine))
     finally:
         WITHIN.reset(token)
-    return output
+        RUNNING.pop(call.invocation_id, None)
+    return PendingOutput(_run_within(call, output.coroutine)) if type(output) is PendingOutput else output
 
 
 async def _run_within(call: Call, running: Coroutine[object, object, object]) -> object:
-    token = WITHIN.set((*WITHIN.get(), call))
+    token = WITHIN.set((*WITHIN.get(), call.invocation_id))
+    RUNNING[call.invocation_id] = call
     try:
         return await running
     finally:
+        RUNNING.pop(call.invocation_id, None)
         with suppress(ValueError):  # its task is gone
             WITHIN.reset(token)
 

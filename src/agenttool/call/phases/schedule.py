@@ -65,12 +65,10 @@ async def schedule(call: Call, tool: Tool, call_input: JsonObject) -> None:
 
 def release(call: Call) -> None:
     """Release the permits once no thread of the call runs any more."""
-    if call.thread_ended is not None:
-        _run_after_thread(call, lambda: _release_all(call))
-    elif call.batch is None and call.permit is not None:
-        call.core.limiter.release(call.permit)
-    else:
+    if call.thread_ended is None:
         _release_all(call)
+    else:
+        _run_after_thread(call, lambda: _release_all(call))
 
 
 async def yield_to_batch(call: Call) -> None:
@@ -89,9 +87,11 @@ async def yield_to_batch(call: Call) -> None:
 
 
 def _release_all(call: Call) -> None:
-    if call.permit is not None:
-        call.core.limiter.release(call.permit)
-    batch = call.batch
+    permit, batch = call.permit, call.batch
+    if permit is not None:
+        call.core.limiter.release(permit)
+        if isinstance(permit, Scope):  # other calls share it and may still hold it
+            call.permit = None
     if batch is not None and batch.limiter is not None and batch.permit is not None:
         batch.limiter.release(batch.permit)
 
